@@ -64,3 +64,13 @@ class OtherVersion(RuntimeFailure):
 
 RESTORE = "restore journal.db, outbox.db and the checkpoint from copies made at the same time"
 """What to do about a damaged file that nothing else can replace."""
+
+
+def damaged(file: object, problem: object) -> DamagedFile:
+    """Return the error that *file*, which only a copy can replace, has a *problem*.
+
+    Example:
+        >>> str(damaged("offsets/7", "it is missing")).partition("; ")[0]
+        'offsets/7 is damaged: it is missing'
+    """
+    return DamagedFile(f"{file} is damaged: {problem}; {RESTORE}")

@@ -212,7 +212,7 @@ def partition(function: Callable[[In], Key]) -> KeyExtractor[In, Key]:
         ... def first_letter(word):
         ...     return word[0]
     """
-    return KeyExtractor(function)
+    return key_extractor(function)
 
 
 def encoder(function: Callable[[In], Encoded]) -> Encoder[In, Encoded]:

@@ -529,15 +529,21 @@ def test_logs_that_are_older_than_the_checkpoint_are_found(tmp_path: Path) -> No
         assert problem in query.damage[0]
 
 
-def test_logs_in_the_place_of_others_are_found(tmp_path: Path) -> None:
+def after_an_epoch(directory: Path) -> tuple[Application, Store]:
+    """An application that has processed a message, and its saved state."""
     application, store = drawing(), Store()
     with (
-        gateway_side(tmp_path, application) as gateway,
-        RunningQuery(gateway, application, store, tmp_path / "c", 1, 1) as query,
+        gateway_side(directory, application) as gateway,
+        RunningQuery(gateway, application, store, directory / "c", 1, 1) as query,
     ):
         submit(gateway, application, [("in", b"a")])
         wait_until_processed(gateway, 1)
         query.feed.finish_epoch()
+    return application, store
+
+
+def test_logs_in_the_place_of_others_are_found(tmp_path: Path) -> None:
+    application, store = after_an_epoch(tmp_path)
     first, second, *_ = slots_for(8)
     store.logs[first], store.logs[second] = store.logs[second], store.logs[first]
     with pytest.raises(DamagedFile, match=f"in the place of the log {log_name(RUN, 0, 0)} there"):
@@ -545,14 +551,7 @@ def test_logs_in_the_place_of_others_are_found(tmp_path: Path) -> None:
 
 
 def test_a_head_that_spark_hands_back_changed_is_found(tmp_path: Path) -> None:
-    application, store = drawing(), Store()
-    with (
-        gateway_side(tmp_path, application) as gateway,
-        RunningQuery(gateway, application, store, tmp_path / "c", 1, 1) as query,
-    ):
-        submit(gateway, application, [("in", b"a")])
-        wait_until_processed(gateway, 1)
-        query.feed.finish_epoch()
+    application, store = after_an_epoch(tmp_path)
     slot = slots_for(8)[0]
     head, records = store.logs[slot]
     assert head is not None

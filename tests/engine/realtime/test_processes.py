@@ -28,6 +28,7 @@ from tests.engine.realtime.harness import (
 )
 from tests.helpers import ASKING, KILLING, wait_until
 from wallaroo.dataflow.records import Tally
+from wallaroo.engine.base import Failure
 from wallaroo.engine.realtime.channel import connect
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.frames import FrameSocket
@@ -281,17 +282,25 @@ def test_user_code_that_hangs_does_not_keep_a_process_that_is_cut_off(
     assert {line.split()[1] for line in ended} == {str(CUT_OFF)}
 
 
-def test_processes_of_another_version_end_the_query_for_good(
-    tmp_path: Path, reference: ApplicationRef
-) -> None:
-    with gateway_side(tmp_path, reference.load()) as gateway:
-        processes = Processes(gateway, reference, Store(), 1, version="wallaroo 9.9 on Python 3.99")
+def end_of(
+    directory: Path, reference: ApplicationRef, store: Store, version: str | None = None
+) -> Failure:
+    """Why a query ended by itself whose processes are of *version*; None for this one."""
+    with gateway_side(directory, reference.load()) as gateway:
+        processes = Processes(gateway, reference, store, 1, version=version)
         try:
             wait_until(lambda: processes.feed.failure, "the end of the query")
             failure = processes.feed.failure
         finally:
             processes.close()
     assert failure is not None
+    return failure
+
+
+def test_processes_of_another_version_end_the_query_for_good(
+    tmp_path: Path, reference: ApplicationRef
+) -> None:
+    failure = end_of(tmp_path, reference, Store(), version="wallaroo 9.9 on Python 3.99")
     assert failure.final
     assert failure.reason == (
         f"the driver runs wallaroo 9.9 on Python 3.99, and a worker {version_here()}: "
@@ -304,14 +313,7 @@ def test_what_a_process_finds_damaged_ends_the_query_for_good(
 ) -> None:
     store = Store()
     store.logs = dict.fromkeys(slots_for(PARTITIONS * 8), (bytes(24) + b"1 log 0 0", {}))
-    with gateway_side(tmp_path, reference.load()) as gateway:
-        processes = Processes(gateway, reference, store, 1)
-        try:
-            wait_until(lambda: processes.feed.failure, "the end of the query")
-            failure = processes.feed.failure
-        finally:
-            processes.close()
-    assert failure is not None
+    failure = end_of(tmp_path, reference, store)
     assert failure.final
     assert "the head '1 log 0 0' of a log does not match its checksum; restore" in failure.reason
 

@@ -38,6 +38,25 @@ class Query:
     def stop(self) -> None: ...
 
 
+def unreadable(
+    reason: str, diagnosis: str, *, is_sure: bool
+) -> tuple[SupervisedQuery, list[OnBatch]]:
+    """A query that cannot read its state, for a *reason*; also what was called for each start."""
+    starts: list[OnBatch] = []
+
+    def start(on_batch: OnBatch) -> Query:
+        starts.append(on_batch)
+        return Query(reason, damage=True)
+
+    engine = SupervisedQuery(
+        start,
+        lambda: None,
+        lambda _batch: None,
+        diagnose=lambda why: Diagnosis(f"{diagnosis}{why}", is_sure),
+    )
+    return engine, starts
+
+
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Restarts, "LONGEST_S", 0.0)
@@ -180,18 +199,7 @@ def test_a_query_that_is_replaced_starts_again_at_once() -> None:
 @pytest.mark.usefixtures("at_once")
 def test_a_query_that_cannot_read_its_state_is_given_up_soon_with_one_sentence() -> None:
     """Even if it publishes batches in between, which need no damaged partition."""
-    batches: list[OnBatch] = []
-
-    def start(on_batch: OnBatch) -> Query:
-        batches.append(on_batch)
-        return Query("Stream is corrupted", damage=True)
-
-    engine = SupervisedQuery(
-        start,
-        lambda: None,
-        lambda _batch: None,
-        diagnose=lambda why: Diagnosis(f"a file is damaged: {why}", is_sure=True),
-    )
+    engine, batches = unreadable("Stream is corrupted", "a file is damaged: ", is_sure=True)
     told: list[str] = []
     for _ in range(20):
         batches[-1](Batch(1, Tally()))
@@ -204,18 +212,7 @@ def test_a_query_that_cannot_read_its_state_is_given_up_soon_with_one_sentence()
 
 @pytest.mark.usefixtures("at_once")
 def test_a_state_without_a_damaged_file_is_tried_as_often_as_anything() -> None:
-    starts: list[OnBatch] = []
-
-    def start(on_batch: OnBatch) -> Query:
-        starts.append(on_batch)
-        return Query("it cannot be loaded", damage=True)
-
-    engine = SupervisedQuery(
-        start,
-        lambda: None,
-        lambda _batch: None,
-        diagnose=lambda why: Diagnosis(f"no file is damaged, but {why}", is_sure=False),
-    )
+    engine, starts = unreadable("it cannot be loaded", "no file is damaged, but ", is_sure=False)
     told = [failure for _ in range(20) if (failure := engine.failure()) is not None]
     assert told[0] == "no file is damaged, but it cannot be loaded"
     assert len(starts) == 1 + Restarts.MOST

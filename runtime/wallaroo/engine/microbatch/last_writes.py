@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.dataflow.bucket_logs import Expected, Written
-from wallaroo.errors import RESTORE, DamagedFile
+from wallaroo.errors import damaged
 from wallaroo.system.sealed import sealed, unsealed
 
 _FILE = "last-writes.json"
@@ -93,8 +93,7 @@ def _read(checkpoint: Path) -> _LastWrites:
     except FileNotFoundError:
         return _LastWrites()
     except (ValueError, TypeError, LookupError) as error:
-        msg = f"{file} is damaged: {error}; {RESTORE}"
-        raise DamagedFile(msg) from error
+        raise damaged(file, error) from error
 
 
 def _writes(noted: Mapping[str, list[int] | int]) -> dict[str, Written]:

@@ -14,7 +14,7 @@ from wallaroo.engine.spark.checkpoint.partitions import has_batch, last_batch
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.reader import last_commit
 from wallaroo.engine.stored import Commit, StateLayout
-from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure, UsageError
+from wallaroo.errors import RuntimeFailure, UsageError, damaged
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed import sealed, unsealed
 
@@ -72,8 +72,7 @@ def _begun(checkpoint: Path) -> int | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, LookupError) as error:
-        msg = f"{file} is damaged: {error}; {RESTORE}"
-        raise DamagedFile(msg) from error
+        raise damaged(file, error) from error
 
 
 def published_after(layout: StateLayout) -> tuple[Commit | None, list[bytes]]:

@@ -154,14 +154,15 @@ class SupervisedQuery:
         if (lack := self._shortage()) is not None:
             self._wait(NoRoom(lack))
             return None
+        found = None
         if failure.damage and self._is_given_up():
-            found = self._diagnose(failure.reason)
+            found = self._diagnose(failure.reason)  # it reads all of the state
             if found.is_sure:
                 return found.sentence
         pause = self._restarts.pause(failure.reason)
         if pause is None:
             if failure.damage:
-                return self._diagnose(failure.reason).sentence
+                return (found or self._diagnose(failure.reason)).sentence
             return f"the query failed {self._restarts.failures} times in a row: {failure.reason}"
         log.warning("query restarts", reason=failure.reason, pause_s=pause)
         self._restart_at = time.monotonic() + pause

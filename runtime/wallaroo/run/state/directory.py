@@ -17,7 +17,7 @@ import structlog
 
 from wallaroo.engine.registry import engine_of
 from wallaroo.engine.stored import StateLayout
-from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure, UsageError
+from wallaroo.errors import RuntimeFailure, UsageError, damaged
 from wallaroo.gateway.consistency.agreement import OUTBOX
 from wallaroo.gateway.outbox.published import PublishedChanges
 from wallaroo.system.atomic_write import write_durably
@@ -214,8 +214,7 @@ class StateDirectory:
         file = self.path / "application.json"
         if not file.exists():
             if (self.checkpoint / "metadata").exists():
-                msg = f"{file} is damaged: it is missing; {RESTORE}"
-                raise DamagedFile(msg)
+                raise damaged(file, "it is missing")
             fixed = Fixed.new(application, partitions)
             self._write(fixed)
             return fixed

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.engine.spark.checkpoint.xxhash import xxhash32
-from wallaroo.errors import RESTORE
+from wallaroo.errors import RESTORE, damaged
 
 TableProblem = Callable[[Path], str | None]
 """Returns what is wrong with a table of RocksDB; None if nothing is."""
@@ -78,7 +78,7 @@ def diagnose(checkpoint: Path, table_problem: TableProblem, reason: str) -> Diag
         reason: What Spark says.
     """
     for file, problem in damaged_files(checkpoint, table_problem):
-        return Diagnosis(f"{file} is damaged: {problem}; {RESTORE}", is_sure=True)
+        return Diagnosis(str(damaged(file, problem)), is_sure=True)
     where, said = checkpoint / "state", _SPARKS_ADVICE.sub("", reason).strip()
     what = f"the state in {where} cannot be loaded, although no file of it is damaged by itself"
     return Diagnosis(f"{what}: {said}; start again, and if that does not help, {RESTORE}", False)

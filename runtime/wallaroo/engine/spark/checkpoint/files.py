@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wallaroo.engine.spark.checkpoint.schemas import check_schemas
-from wallaroo.errors import RESTORE, DamagedFile
+from wallaroo.errors import damaged
 
 _LEGIBLE = re.compile(r"v[1-9]\d*")
 """The first line of the files of a log: their version."""
@@ -53,8 +53,7 @@ def _check(file: Path, problem_of: Callable[[str], str | None]) -> None:
     except (OSError, ValueError) as error:
         problem = str(error)
     if problem is not None:
-        msg = f"{file} is damaged: {problem}; {RESTORE}"
-        raise DamagedFile(msg)
+        raise damaged(file, problem)
 
 
 def _id_problem(text: str) -> str | None:

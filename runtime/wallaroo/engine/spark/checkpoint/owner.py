@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wallaroo.errors import RESTORE, DamagedFile, UsageError
+from wallaroo.errors import UsageError, damaged
 
 _FILE = "engine"
 """File with the engine's name; a checkpoint without it is of the engine that came first."""
@@ -31,13 +31,11 @@ def owner_of(checkpoint: Path) -> str | None:
     file = checkpoint / _FILE
     if not file.exists():
         if any((checkpoint / name).exists() for name in _NOT_OF_FIRST):
-            msg = f"{file} is damaged: it is missing; {RESTORE}"
-            raise DamagedFile(msg)
+            raise damaged(file, "it is missing")
         return _FIRST
     name = file.read_bytes().decode(errors="replace")
     if name not in _ENGINES:
-        msg = f"{file} is damaged: {name!r:.50} is no engine; {RESTORE}"
-        raise DamagedFile(msg)
+        raise damaged(file, f"{name!r:.50} is no engine")
     return name
 
 

@@ -10,7 +10,7 @@ from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.stored import LastBatch
-from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure
+from wallaroo.errors import RuntimeFailure, damaged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,6 +91,5 @@ def last_batch(checkpoint: Path) -> LastBatch:
         _version, metadata, *_ = file.read_text().splitlines()
         partitions = int(json.loads(metadata)["conf"][_PARTITIONS])
     except (ValueError, LookupError, TypeError) as error:
-        msg = f"{file} is damaged: {type(error).__name__}: {error}; {RESTORE}"
-        raise DamagedFile(msg) from error
+        raise damaged(file, f"{type(error).__name__}: {error}") from error
     return LastBatch(last, (checkpoint / "commits" / str(last)).exists(), partitions)

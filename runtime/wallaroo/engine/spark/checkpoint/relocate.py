@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from wallaroo.errors import RESTORE, DamagedFile
+from wallaroo.errors import damaged
 from wallaroo.system.atomic_write import write_durably
 
 _PATHS = "stateSchemaFilePaths"
@@ -38,8 +38,7 @@ def _relocated(file: Path) -> str | None:
     try:
         return _adapted(file.read_text(), file)
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-        msg = f"{file} is damaged: {error}; {RESTORE}"
-        raise DamagedFile(msg) from error
+        raise damaged(file, error) from error
 
 
 def _adapted(text: str, file: Path) -> str | None:

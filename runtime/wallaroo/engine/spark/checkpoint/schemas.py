@@ -6,7 +6,7 @@ import contextlib
 import zlib
 from pathlib import Path
 
-from wallaroo.errors import RESTORE, DamagedFile
+from wallaroo.errors import damaged
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed import sealed, unsealed
 
@@ -40,8 +40,7 @@ def check_schemas(checkpoint: Path) -> None:
     except FileNotFoundError:
         return  # no batch was committed, or the run was killed right after the first
     except (OSError, ValueError) as error:
-        msg = f"{checkpoint / _SUMS} is damaged: {error}; {RESTORE}"
-        raise DamagedFile(msg) from error
+        raise damaged(checkpoint / _SUMS, error) from error
     for name, due in sums.items():
         file, problem = checkpoint / name, None
         try:
@@ -50,5 +49,4 @@ def check_schemas(checkpoint: Path) -> None:
         except OSError as error:
             problem = error.strerror or str(error)
         if problem is not None:
-            msg = f"{file} is damaged: {problem}; {RESTORE}"
-            raise DamagedFile(msg)
+            raise damaged(file, problem)
