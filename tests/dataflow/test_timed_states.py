@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import wallaroo
@@ -162,7 +162,7 @@ class WrittenOut:
             self.failed += 1
         else:
             self.said.append(f"{message.action} {self.time // MS} {self.calls}")
-        self._until(self.time)
+        self._until(max(self.time, self.latest + now - self.seen))
 
 
 class Happening(NamedTuple):
@@ -240,7 +240,19 @@ def simulated(made: Application, all_: Sequence[Happening]) -> Simulation:
     return simulate(made, sent, until_ns=END + 10**12)
 
 
+def _set(pause: int, key: str, after: int = 0, timer: str = "r", action: str = "s") -> Happening:
+    return Happening(pause, Message(key, 0, action, timer, after), 0)
+
+
+A_TIMER_THAT_THE_CLOCK_HAS_PASSED = [
+    *(_set(0, "a"), _set(0, "a"), _set(0, "a", 11), _set(0, "b"), _set(12, "a"), _set(3, "b")),
+    *(_set(5, "a", 1, "x", "f"), _set(13, "a", 1, "r", "f")),
+]
+"""The last message is late, and what it sets is due between the time of the key and the clock."""
+
+
 @settings(max_examples=60, deadline=None)
+@example(A_TIMER_THAT_THE_CLOCK_HAS_PASSED, 20 * MS, True)
 @given(happenings, TTLS, st.booleans())
 def test_a_key_has_the_calls_that_are_written_out_whenever_ticks_and_restarts_come(
     all_: list[Happening], ttl: int | None, by_event: bool

@@ -258,7 +258,7 @@ class Run:
             passed = (timers,) if step.on_timer is not None else ()
             yield from self._compute(pipeline, step, key, message, *passed)
         timers.end()
-        self._times.end(step.partition, key)
+        self._times.end(step.partition, key, self._now_ns)
 
     def _call_timer(self, state: str, key: Any, due: Due, timers: CallTimers) -> None:
         pipeline, step, rest = self._times.owner(state)
