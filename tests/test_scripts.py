@@ -143,8 +143,10 @@ connection, _ = socket.create_server((host, int(port))).accept()
 host, port = options["--out"].split(":")
 receiver = socket.create_connection((host, int(port)))
 while connection.recv(12):
-    text = pathlib.Path("application.py").read_text().split('"')[1]
-    output = text.replace("{{total.name}}", "apples").replace("{{total.amount}}", "3")
+    text = pathlib.Path("application.py").read_text()
+    if text.count('"') != 2:
+        continue  # an edit is being written
+    output = text.split('"')[1].replace("{{total.name}}", "apples").replace("{{total.amount}}", "3")
     receiver.sendall(output.encode().decode("unicode_escape").encode())
 """
 """Does what the stopwatch needs of `wallaroo`, without Spark."""
