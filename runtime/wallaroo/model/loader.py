@@ -30,6 +30,7 @@ from wallaroo.errors import ApplicationError, UsageError, WallarooError
 from wallaroo.model import frozen_code
 from wallaroo.model.application import Application, Serialization
 from wallaroo.model.frozen_code import FrozenCode
+from wallaroo.model.raised import pass_interrupt
 from wallaroo.model.resolve import resolve
 from wallaroo.system.printable import printable
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
@@ -111,7 +112,8 @@ class ApplicationRef:
                     declared = setup(list(self.args))
                 except WallarooError:
                     raise
-                except (Exception, SystemExit) as error:
+                except (Exception, SystemExit, KeyboardInterrupt) as error:
+                    pass_interrupt(error)
                     if _is_done(error):
                         raise
                     msg = f"application_setup raised {_describe_error(error, self.directory)}"
@@ -160,7 +162,8 @@ class ApplicationRef:
                 raise UsageError(msg) from None
             msg = f"the application cannot be imported: {_describe_error(error, directory)}"
             raise ApplicationError(msg) from error
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            pass_interrupt(error)
             msg = f"the application cannot be imported: {_describe_error(error, directory)}"
             raise ApplicationError(msg) from error
 

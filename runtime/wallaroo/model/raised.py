@@ -1,14 +1,16 @@
 """Exceptions of user code, whatever their class: they affect one message, not those after it.
 
-Only `KeyboardInterrupt` itself, which Ctrl-C raises, passes through in interactive processes.
+Only the `KeyboardInterrupt` of Ctrl-C passes through in interactive processes.
 """
 
 from __future__ import annotations
 
+import dis
 import re
 from collections.abc import Callable
 from typing import Any
 
+from wallaroo.api.places import is_application
 from wallaroo.model.callers import time_limited
 
 _LOCAL = re.compile(r"(\w+)\.<locals>\.([\w<>]+?)'?(?: at 0x|>*$)")
@@ -20,9 +22,21 @@ class Raised(Exception):
 
 
 def pass_interrupt(error: BaseException) -> None:
-    """Re-raise *error* if it is the exception of Ctrl-C."""
-    if type(error) is KeyboardInterrupt:
+    """Re-raise *error* if it is the exception of Ctrl-C, not one that the application raises."""
+    if type(error) is KeyboardInterrupt and not _is_of_a_raise_statement(error):
         raise error
+
+
+def _is_of_a_raise_statement(error: BaseException) -> bool:
+    """Whether a `raise` of the application raised *error*: a signal comes at other instructions."""
+    trace = error.__traceback__
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    instruction = dis.opname[code.co_code[trace.tb_lasti]]
+    return instruction == "RAISE_VARARGS" and is_application(code.co_filename)
 
 
 @time_limited

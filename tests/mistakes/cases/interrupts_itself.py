@@ -1,4 +1,4 @@
-# A computation that raises KeyboardInterrupt's kind.
+# A computation that raises an exception that Exception does not include.
 # $ wallaroo simulate application.py
 # < ada
 import asyncio

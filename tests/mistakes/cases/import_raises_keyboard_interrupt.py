@@ -1,0 +1,3 @@
+# A module that raises KeyboardInterrupt on import.
+# $ wallaroo check application.py
+raise KeyboardInterrupt
