@@ -111,6 +111,10 @@ def resolved(sink: Any = None, **source: Any) -> Any:
         ({"start": "begin"}, "start is 'begin'; expected 'earliest'"),
         ({"start": datetime(2026, 1, 1)}, "has no time zone"),
         ({"on_lost": "ignore"}, "on_lost is 'ignore'"),
+        ({"envelope": "no"}, "envelope is 'no'; expected a bool"),
+        ({"group": ""}, "group is ''; expected the name of a group, or None"),
+        ({"settings": {1: "x"}}, "settings has 1; expected the name of an option"),
+        ({"settings": {"a": None}}, "settings has None for 'a'; expected a str, a number or a"),
         ({"settings": {"sasl.password": "x"}}, "'sasl.password', a secret: write it to a file"),
     ],
 )
@@ -120,6 +124,13 @@ def test_a_mistake_in_a_configuration_is_told_with_its_line(
     with pytest.raises(ApplicationError, match=told) as raised:
         resolved(**source)
     assert f"{Path(__file__).name}:" in str(raised.value)
+
+
+def test_transactions_are_on_or_off() -> None:
+    off: Any = "no"
+    sink = wallaroo.KafkaSinkConfig("t", "a", wallaroo.encoder(str), transactions=off)
+    with pytest.raises(ApplicationError, match="transactions is 'no'; expected a bool"):
+        resolved(sink)
 
 
 def test_a_start_can_be_a_time() -> None:

@@ -44,11 +44,23 @@ class Place:
         return f"{Path(self.file).name}:{self.line}"
 
 
-def place_of(thing: Any) -> Place:
+def place_of(thing: Any, used_at: Place | None = None) -> Place:
     """Return where *thing* (a function, a class, an instance of a class) is defined.
 
     What a function of `wallaroo.codecs` has made is defined where that was called.
+
+    Args:
+        thing: What is looked for.
+        used_at: Where the application uses it, which is returned if something else defines it, as
+            Python does `json.loads` and `int`.
     """
+    found = _definition(thing)
+    if used_at is None or (found.line and (is_application(found.file) or is_unnamed(found.file))):
+        return found
+    return used_at
+
+
+def _definition(thing: Any) -> Place:
     if isinstance(made := getattr(thing, "__dict__", {}).get("place"), Place) and callable(thing):
         return made
     thing = inspect.unwrap(thing) if callable(thing) else thing

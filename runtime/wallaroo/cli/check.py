@@ -72,7 +72,7 @@ def _check_topics(application: Application) -> None:
             try:
                 TopicClient(end.topic, threading.Event()).check()
             except RuntimeFailure as error:
-                msg = f"{end.place}: {error}"
+                msg = f"{end.topic.place or end.place}: {error}"
                 raise RuntimeFailure(msg) from error
 
 

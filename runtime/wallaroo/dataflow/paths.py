@@ -354,5 +354,7 @@ def key_failed(
 ) -> None:
     """Dead-letter *message*, whose key at *stage* cannot be extracted or is invalid."""
     # finding the location is expensive, so it is done only for reports
-    place = stage.step.place if stage.step.key is None else place_of(stage.step.key)
+    place = stage.step.place
+    if stage.step.key is not None:
+        place = place_of(stage.step.key, place)
     results.failed(stage, NamedStep(f"key of {stage.step.name}", place), message, error, origin)

@@ -136,7 +136,7 @@ class BranchResolver:
         if computation is None:
             return Compute("?", only_key, multi=False, place=step.place)
         if isinstance(computation, GATHERED):
-            return resolve_gathered(computation, where, self._problems)
+            return resolve_gathered(computation, where, step.place, self._problems)
         if not isinstance(computation, AnyComputation):
             self._report_wrong_kind(step, where, "@computation", computation)
             return Compute("?", only_key, multi=False, place=step.place)
@@ -153,10 +153,10 @@ class BranchResolver:
         if not isinstance(computation.retry, Retries | None):
             retry = describe(computation.retry)
             sentence = f"{where}, step {name!r}: retry is {retry}; expected wallaroo.retries(…)"
-            self._problems.add(place_of(step.computation), sentence)
-            return Compute(name, function, multi, place_of(step.computation))
+            self._problems.add(place_of(step.computation, step.place), sentence)
+            return Compute(name, function, multi, place_of(step.computation, step.place))
         function = retrying(function, computation.retry)
-        return Compute(name, function, multi, place_of(step.computation))
+        return Compute(name, function, multi, place_of(step.computation, step.place))
 
     def _stateful(self, step: DeclaredStep, where: str, key: Key | None) -> Step:
         is_windows = isinstance(step.computation, (Windowing, JoinInput))
@@ -191,7 +191,7 @@ class BranchResolver:
             returns_save=returns_save,
             partition=partition,
             key=key,
-            place=place_of(step.computation),
+            place=place_of(step.computation, step.place),
             on_timer=on_timer,
             event_time=computation.timing.event_time,
         )
@@ -276,7 +276,7 @@ class BranchResolver:
         if key is None:
             return KeyBy("?", only_key, step.place)
         self._check_key(key.function, f"{where}: key function {name_of(key)}")
-        return KeyBy(f"key_by {name_of(key)}", key.function, place_of(key.function))
+        return KeyBy(f"key_by {name_of(key)}", key.function, place_of(key.function, step.place))
 
     def _check_key(self, function: Key, label: str) -> None:
         self._problems.check_arity(function, 1, label, "message")

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from wallaroo.api.gathered_functions import AsyncComputation, BatchComputation
-from wallaroo.api.places import place_of
+from wallaroo.api.places import Place, place_of
 from wallaroo.api.retries import Retries
 from wallaroo.model.application import Application, Compute
 from wallaroo.model.awaiting import Awaiting
@@ -18,15 +18,17 @@ GATHERED = (AsyncComputation, BatchComputation)
 """Classes of their declarations."""
 
 
-def resolve_gathered(computation: Any, where: str, problems: Problems) -> Compute:
+def resolve_gathered(computation: Any, where: str, used_at: Place, problems: Problems) -> Compute:
     """Resolve an async or a batched step; valid only if no problem was found.
 
     Args:
         computation: The declaration, of a class in `GATHERED`.
         where: How messages refer to the pipeline.
+        used_at: Where it is made a step.
         problems: Collects problems.
     """
-    name, function, place = computation.name, computation.function, place_of(computation)
+    name, function = computation.name, computation.function
+    place = place_of(computation, used_at)
     label, retry = f"{where}, step {name!r}", computation.retry
     if not isinstance(retry, Retries | None):
         sentence = f"{label}: retry is {describe(retry)}; expected wallaroo.retries(…)"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wallaroo.api.kafka import KafkaSinkConfig, KafkaSourceConfig
+from wallaroo.api.places import Place
 from wallaroo.model.endpoints import Sink, Source
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.kafka_records import KafkaRecord, packed_output, unpacked
@@ -34,6 +35,8 @@ class Topic:
     """Options of librdkafka."""
     settings_file: Path | None = None
     """File with further ones."""
+    place: Place | None = field(default=None, compare=False)
+    """Where it is configured."""
 
     def __str__(self) -> str:
         return f"topic {self.name} at {self.brokers}"
@@ -112,18 +115,22 @@ def topic_of(config: KafkaSourceConfig[Any] | KafkaSinkConfig[Any]) -> Topic:
             settings.setdefault("linger.ms", config.max_produce_buffer_ms)
         if config.max_message_size is not None:
             settings.setdefault("message.max.bytes", config.max_message_size)
-    return Topic(config.topic, config.brokers, settings, config.settings_file)
+    return Topic(config.topic, config.brokers, settings, config.settings_file, config.place)
 
 
 def problems_of(config: KafkaSourceConfig[Any] | KafkaSinkConfig[Any]) -> Iterator[str]:
     """Mistakes in *config*, besides decoder and encoder."""
     if not config.topic or not isinstance(config.topic, str):
         yield f"topic is {config.topic!r}; expected the name of a topic"
-    for name in config.settings:
-        if is_secret(name):
-            yield f"settings has {name!r}, a secret: write it to a file, and pass settings_file"
+    yield from _problems_of_settings(config.settings)
     if isinstance(config, KafkaSinkConfig):
+        if not isinstance(config.transactions, bool):
+            yield f"transactions is {config.transactions!r}; expected a bool"
         return
+    if not isinstance(config.envelope, bool):
+        yield f"envelope is {config.envelope!r}; expected a bool"
+    if config.group is not None and (not isinstance(config.group, str) or not config.group):
+        yield f"group is {config.group!r}; expected the name of a group, or None"
     if config.on_lost not in {"stop", "skip"}:
         yield f"on_lost is {config.on_lost!r}; expected 'stop' or 'skip'"
     start = config.start
@@ -134,6 +141,16 @@ def problems_of(config: KafkaSourceConfig[Any] | KafkaSinkConfig[Any]) -> Iterat
         isinstance(start, bool) or type(start) is not int or start < 0
     ):
         yield f"start is {start!r}; expected 'earliest', 'latest', a datetime or milliseconds"
+
+
+def _problems_of_settings(settings: Mapping[Any, Any]) -> Iterator[str]:
+    for name, value in settings.items():
+        if not isinstance(name, str):
+            yield f"settings has {name!r}; expected the name of an option"
+        elif is_secret(name):
+            yield f"settings has {name!r}, a secret: write it to a file, and pass settings_file"
+        elif not isinstance(value, str | int | float):
+            yield f"settings has {value!r} for {name!r}; expected a str, a number or a bool"
 
 
 def start_of(config: KafkaSourceConfig[Any]) -> str | int:

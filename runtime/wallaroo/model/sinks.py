@@ -161,7 +161,7 @@ class SinkResolver:
 
     def _encode(self, config: _Encoding, where: str) -> tuple[Any, Place]:
         """What the encoder of *config* does, and where it is defined."""
-        encode, place = encoder_of(config.encoder), place_of(config.encoder)
+        encode, place = encoder_of(config.encoder), place_of(config.encoder, config.place)
         if (due := missing_instance(config.encoder, "encode")) is not None:
             self._problems.add(config.place, f"{where}: encoder {name_of(config.encoder)}: {due}")
         elif isinstance(encode, Encoder):

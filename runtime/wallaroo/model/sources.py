@@ -92,7 +92,7 @@ class SourceResolver:
             framing = Framing(4, ">I", max_size)
             decode = self._decode(config.decoder, config.place, where)
             unframed = self._unframed(config, max_size, where)
-        place, host, port = place_of(config.decoder), config.host, config.port
+        place, host, port = place_of(config.decoder, config.place), config.host, config.port
         return TCPSource(declared.name, framing, decode, place, host, port, unframed)
 
     def _max_size(self, config: TCPSourceConfig[Any] | HTTPSourceConfig[Any], where: str) -> int:
@@ -132,11 +132,8 @@ class SourceResolver:
         for problem in url_path(config.path):
             self._problems.add(config.place, f"{where}: {problem}")
         framing = Framing(4, ">I", self._max_size(config, where))
-        decode, place = (
-            self._decode(config.decoder, config.place, where),
-            place_of(config.decoder),
-        )
-        host, port = config.host, config.port
+        decode = self._decode(config.decoder, config.place, where)
+        place, host, port = place_of(config.decoder, config.place), config.host, config.port
         return HTTPSource(declared.name, framing, decode, place, host, port, config.path)
 
     @_source.register(GenSourceConfig)
@@ -144,7 +141,8 @@ class SourceResolver:
         self, config: GenSourceConfig[Any], declared: DeclaredPipeline, where: str
     ) -> Source:
         self._check_generator(config, where)
-        reader, place = GeneratorSource(config.gen, self._values), place_of(config.gen)
+        reader = GeneratorSource(config.gen, self._values)
+        place = place_of(config.gen, config.place)
         decode = self._values.deserialize
         return CustomSource(declared.name, self._frames, decode, place, reader, gives_messages=True)
 
@@ -161,7 +159,7 @@ class SourceResolver:
         else:
             framing, decode = None, self._decode(config.decoder, config.place, where)
         reader = FileSource(config.path, framing, self._max_frame, follow=config.follow)
-        place = place_of(config.decoder)
+        place = place_of(config.decoder, config.place)
         return CustomSource(declared.name, self._frames, decode, place, reader)
 
     @_source.register(CSVSourceConfig)
@@ -194,7 +192,7 @@ class SourceResolver:
         place = declared.place
         if config.decoder is not None:
             decode = self._decode(config.decoder, config.place, where)
-            place = place_of(config.decoder)
+            place = place_of(config.decoder, config.place)
             self._check_takes(
                 config, where, "a row, which is a dict: write lambda row: …, or no decoder"
             )
@@ -212,7 +210,7 @@ class SourceResolver:
                 "pass an instance of a MessageSource subclass"
             )
             self._problems.add(config.place, problem)
-        place = place_of(config.decoder)
+        place = place_of(config.decoder, config.place)
         return CustomSource(declared.name, self._frames, decode, place, reader)
 
     @_source.register(KafkaSourceConfig)
@@ -230,7 +228,7 @@ class SourceResolver:
             declared.name,
             self._frames,
             decoding_records(decode) if config.envelope else decode,
-            place_of(config.decoder),
+            place_of(config.decoder, config.place),
             topic_of(config),
             "earliest" if found else start_of(config),
             config.envelope,
@@ -254,7 +252,7 @@ class SourceResolver:
                 return framing, made.function
             problem = not_decorated("decoder", made, "decode")
         except ValueError as error:
-            problem, place = f"decoder {name_of(decoder)}: {error}", place_of(decoder)
+            problem, place = f"decoder {name_of(decoder)}: {error}", place_of(decoder, config.place)
             if missing_instance(decoder, "decode") is not None:
                 place = config.place
         self._problems.add(place, f"{where}: {problem}")

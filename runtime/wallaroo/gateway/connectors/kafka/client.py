@@ -113,7 +113,7 @@ class TopicClient:
             self.consumer("wallaroo").close()
             self.producer()
         except KafkaException as error:
-            reason = self.settings.redacted(error.args[0].str())
+            reason = self.settings.completed(error.args[0].str(), self.topic.settings)
             msg = f"{self.topic}: {reason}; correct it in {self.settings.origin}"
             raise RuntimeFailure(msg) from None
 

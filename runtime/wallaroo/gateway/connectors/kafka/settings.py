@@ -18,6 +18,8 @@ from wallaroo.model.kafka import Topic, is_secret
 VARIABLE = "WALLAROO_KAFKA_SETTINGS"
 """Environment variable that names a file with settings for all topics, or several files with colons
 between them; later ones take precedence."""
+_ALIASES = {"compression.type": "compression.codec"}
+"""Names of options, and those by which librdkafka calls them."""
 _OWN = frozenset(
     {
         *("bootstrap.servers", "metadata.broker.list", "group.id", "group.protocol"),
@@ -48,6 +50,21 @@ class ClientSettings:
         for secret in self.secrets:
             text = text.replace(secret, "…")
         return text
+
+    def completed(self, reason: str, in_code: Mapping[str, Any]) -> str:
+        """What librdkafka says of a setting, with name and value as the user has written them.
+
+        Args:
+            reason: What it says.
+            in_code: The options that the application has given, none of which is secret.
+        """
+        for alias, name in _ALIASES.items():
+            if alias in self.options and name not in self.options:
+                reason = reason.replace(f'"{name}"', f'"{alias}"')
+        for name, value in in_code.items():
+            if reason == f'Invalid value for configuration property "{name}"':
+                reason += f": {value!r}"
+        return self.redacted(reason)
 
     @property
     def origin(self) -> str:
