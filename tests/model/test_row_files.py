@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import itertools
 import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -311,6 +312,46 @@ def test_what_cannot_be_read_ends_the_source(
         file.write_bytes(content)
     with pytest.raises(FrameError, match=reason):
         read(parquet(file, columns))
+
+
+def test_a_value_that_python_cannot_have_is_a_dead_letter_and_the_rows_around_it_are_read(
+    tmp_path: Path,
+) -> None:
+    far = pa.array([0, 2**62, 5], pa.timestamp("us"))
+    latin = pa.array([b"\xe8", b"b", b"c"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"n": [0, 1, 2], "at": far, "text": latin}), tmp_path / "1.parquet")
+    write(tmp_path / "2.parquet", [{"n": 3}])
+    source = parquet(tmp_path, ["n", "at"])
+    (first, _), (second, _), (third, _), *_ = read(parquet(tmp_path / "1.parquet"))
+    for payload, told in ((first, "row 1: column 'text'"), (second, "row 2: column 'at' has no v")):
+        with pytest.raises(ValueError, match=f"1.parquet, row group 0, {told}"):
+            DECODE(payload)
+    assert DECODE(third)["text"] == "c"
+    with pytest.raises(FrameError, match=r"2.parquet has no column 'at'"):
+        read(source)
+    resumes_anywhere(parquet(tmp_path))
+
+
+def test_a_row_group_that_is_damaged_ends_the_source_by_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "one.parquet"
+    table = pa.table({"n": [f"{n * n}" for n in range(400)]})
+    pq.write_table(table, file, row_group_size=200, compression="gzip", use_dictionary=False)
+    page = pq.ParquetFile(file).metadata.row_group(1).column(0).data_page_offset
+    damaged = bytearray(file.read_bytes())
+    damaged[page + 60 : page + 90] = bytes(30)
+    file.write_bytes(damaged)
+    found = parquet(file).read(None)
+    assert [DECODE(item[0])["n"] for item in itertools.islice(found, 200) if item][-1] == "39601"
+    with pytest.raises(FrameError, match=r"one.parquet cannot be read from row group 1 on: "):
+        next(found)
+
+
+def test_columns_of_the_same_name_are_refused_unless_they_are_not_read(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["x", "y", "x"])
+    pq.write_table(table, tmp_path / "one.parquet")
+    with pytest.raises(FrameError, match="has several columns of the name 'x'"):
+        read(parquet(tmp_path))
+    assert values(parquet(tmp_path, ["y"])) == [{"y": 2}]
 
 
 def test_a_file_of_parquet_that_has_become_shorter_is_told(tmp_path: Path) -> None:

@@ -300,10 +300,7 @@ class ParquetRows(RowFiles):
             msg = f"{file} is not a Parquet file: {error}"
             raise FrameError(msg) from None
         with opened:
-            missing = set(self._columns or ()) - {*opened.schema_arrow.names}
-            if missing:
-                msg = f"{file} has no column {', '.join(map(repr, sorted(missing)))}"
-                raise FrameError(msg)
+            self._check_columns(file, opened.schema_arrow.names)
             groups = opened.num_row_groups
             if begin and (first >= groups or opened.metadata.row_group(first).num_rows < done):
                 msg = f"{file} is shorter than what has been read of it: it must not change"
@@ -311,13 +308,59 @@ class ParquetRows(RowFiles):
             last = _last_row(opened.metadata)
             for group in range(first, groups):
                 skipped, row = (done if group == first else 0), 0
-                for batch in opened.iter_batches(_BATCH_ROWS, [group], self._columns):
+                for batch in self._batches(file, opened, group):
                     count = batch.num_rows
                     here = batch.slice(max(0, min(skipped - row, count)))
                     row += count - here.num_rows
-                    for one in here.to_pylist():
+                    for packed in _packed_rows(here, f"{file.name}, row group {group}", row):
                         row += 1
-                        yield packed_row(one), (*(group, row), *last.get((group, row), ()))
+                        yield packed, (*(group, row), *last.get((group, row), ()))
+
+    def _check_columns(self, file: Path, names: Sequence[str]) -> None:
+        if missing := set(self._columns or ()) - {*names}:
+            msg = f"{file} has no column {', '.join(map(repr, sorted(missing)))}"
+            raise FrameError(msg)
+        read = names if self._columns is None else [n for n in names if n in self._columns]
+        if twice := sorted({name for name in read if read.count(name) > 1}):
+            msg = f"{file} has several columns of the name {', '.join(map(repr, twice))}"
+            raise FrameError(msg)
+
+    def _batches(self, file: Path, opened: Any, group: int) -> Iterator[Any]:
+        """The batches of a row group.
+
+        Raises:
+            FrameError: It is damaged.
+        """
+        try:
+            yield from opened.iter_batches(_BATCH_ROWS, [group], self._columns)
+        except (OSError, ValueError) as error:  # Arrow's own errors are among them
+            if getattr(error, "errno", None) is not None:
+                raise  # of the disk: it may read the file later
+            msg = f"{file} cannot be read from row group {group} on: {error}"
+            raise FrameError(msg) from None
+
+
+def _packed_rows(batch: Any, where: str, row: int) -> Iterator[bytes]:
+    """The rows of *batch*, which are those after the first *row* ones *where* they are."""
+    try:
+        found = batch.to_pylist()
+    except Exception:  # one value is enough, such as a date in the year 10000
+        found = None
+    if found is not None:
+        yield from map(packed_row, found)
+        return
+    for place in range(batch.num_rows):
+        values: dict[str, Any] = {}
+        problems: list[str] = []
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            try:
+                values[name] = column[place].as_py()
+            except Exception as error:
+                problems.append(f"column {name!r} has no value that Python can have: {error}")
+        if problems:
+            yield malformed_row(f"{where}, row {row + place + 1}: {'; '.join(problems)}")
+        else:
+            yield packed_row(values)
 
 
 def _last_row(metadata: Any) -> dict[tuple[int, int], Within]:
