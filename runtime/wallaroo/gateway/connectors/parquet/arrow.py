@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+
+from wallaroo.gateway.connectors.parquet.exactness import is_kept, is_of_python, keeps_all
+from wallaroo.model.raised import short_repr
 
 _MISFITS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
@@ -17,8 +20,8 @@ def table_of(
 
     Args:
         rows: Values by column, by the number of the row.
-        schema: Names and types of the columns; None to find them out: the types of a column are
-            then those that all its values fit, or that of its first value.
+        schema: Names and types of the columns; None to find them out: the type of a column is then
+            one that all its values fit, or else one for those that fit the values before them.
 
     Returns:
         The table, None without rows; and the numbers of rows that do not fit, and why.
@@ -68,27 +71,60 @@ def _check(
         for number, value in values.items():
             if value is None:
                 refused[number] = f"column {name!r} has no value"
-    try:
-        made = pa.array(list(values.values()), None if field is None else field.type)
-    except _MISFITS:
-        kind = _type_of_first(values) if field is None else field.type
-    else:
-        return made.type, nullable
-    for number, value in values.items():
-        try:
-            pa.array([value], kind)
-        except _MISFITS as error:
-            said = " ".join(str(error).split())
-            refused[number] = f"column {name!r} is of type {kind}: {said}"
+    kind = _type_of(list(values.values())) if field is None else field.type
+    for number, problem in _problems(values, kind, declared=field is not None):
+        refused[number] = f"column {name!r} is of type {kind}{problem}"
     return kind, nullable
 
 
-def _type_of_first(values: Mapping[int, Any]) -> pa.DataType:
-    """The type of the first value that has one."""
-    for value in values.values():
-        if value is not None:
-            try:
-                return pa.array([value]).type
-            except _MISFITS:
-                continue
-    return pa.null()
+def _problems(
+    values: Mapping[int, Any], kind: pa.DataType, *, declared: bool
+) -> Iterator[tuple[int, str]]:
+    """The numbers of the *values* that a column of type *kind* cannot keep, and why."""
+    given = list(values.values())
+    try:
+        made = pa.array(given, kind)
+        kept = None if keeps_all(given, kind) else made.to_pylist()
+    except _MISFITS:
+        for number, value in values.items():
+            if problem := _problem(value, kind, declared=declared):
+                yield number, problem
+        return
+    for number, value, other in () if kept is None else zip(values, given, kept, strict=True):
+        if not is_kept(value, other, kind, declared=declared):
+            yield number, _changes(value, other)
+
+
+def _problem(value: Any, kind: pa.DataType, *, declared: bool) -> str:
+    try:
+        made = pa.array([value], kind)
+    except _MISFITS as error:
+        return ": " + " ".join(str(error).split())
+    try:
+        (kept,) = made.to_pylist()
+    except _MISFITS:  # such as nanoseconds, which Python's own times lack
+        return "" if declared or not is_of_python(value) else f", which is not {value!r:.100}"
+    return "" if is_kept(value, kept, kind, declared=declared) else _changes(value, kept)
+
+
+def _changes(value: Any, kept: Any) -> str:
+    return f", which would change {short_repr(value)} to {short_repr(kept)}"
+
+
+def _type_of(values: Sequence[Any]) -> pa.DataType:
+    """A type for *values*, or for those that fit the ones before them."""
+    try:
+        return pa.array(values).type
+    except _MISFITS:
+        pass
+    examples: dict[pa.DataType, Any] = {}
+    found = pa.null()
+    for value in values:
+        try:
+            own = pa.array([value]).type
+            if own not in examples:
+                found = pa.array([*examples.values(), value]).type
+                examples[own] = value
+        except _MISFITS:
+            continue
+    return found
