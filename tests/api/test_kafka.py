@@ -133,6 +133,37 @@ def test_transactions_are_on_or_off() -> None:
         resolved(sink)
 
 
+@pytest.mark.parametrize("decoder", [bytes, bytearray])
+def test_a_class_of_bytes_is_a_decoder_that_leaves_the_value_as_it_is(decoder: Any) -> None:
+    config = wallaroo.KafkaSourceConfig("t", "a", decoder)
+
+    @wallaroo.computation(name="seen")
+    def seen(value: Any) -> str:
+        return f"{type(value).__name__} {value!r}"
+
+    builder = wallaroo.ApplicationBuilder("app")
+    builder.new_pipeline("p", config).to(seen)
+    builder.to_sink(wallaroo.KafkaSinkConfig("t", "a", wallaroo.encoder(str)))
+    (output,) = simulate(builder.build(), [("p", b"\xff")]).outputs
+    assert output.decode() == f"{decoder.__name__} {decoder(bytes([255]))!r}"
+
+
+def test_a_simulation_takes_values_for_records_and_has_the_records_that_a_topic_gets() -> None:
+    def encode(record: wallaroo.KafkaRecord) -> wallaroo.KafkaRecord:
+        return wallaroo.KafkaRecord(record.value or None, b"k", (("h", b"1"),), 7)
+
+    config = wallaroo.KafkaSourceConfig("t", "a", lambda record: record, envelope=True)
+    builder = wallaroo.ApplicationBuilder("app")
+    builder.new_pipeline("p", config)
+    builder.to_sink(wallaroo.KafkaSinkConfig("t", "a", wallaroo.encoder(encode)))
+    sent = [("p", b"v"), ("p", wallaroo.KafkaRecord(b""))]
+    result = simulate(builder.build(), sent)
+    assert result.outputs == [b"v", b""]
+    assert result.records == {
+        "p": [wallaroo.KafkaRecord(value, b"k", (("h", b"1"),), 7) for value in (b"v", None)]
+    }
+
+
 def test_a_start_can_be_a_time() -> None:
     (source,) = resolved(start=datetime(2026, 1, 1, tzinfo=UTC)).sources
     assert source.start == 1767225600000

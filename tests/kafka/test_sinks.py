@@ -20,6 +20,7 @@ from wallaroo.gateway.connectors.kafka.client import TopicClient
 from wallaroo.gateway.connectors.kafka.sink import KafkaSinkWriter
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.kafka import KafkaSink, Topic
+from wallaroo.wire.kafka_records import packed_output
 
 
 def test_outputs_are_there_once_whatever_step_of_a_transaction_is_the_last(
@@ -47,6 +48,35 @@ def test_outputs_are_there_once_whatever_step_of_a_transaction_is_the_last(
             wait_delivered(client)
             assert client.status().delivered == 250
         assert broker.values(topic) == app.published()
+
+
+def test_a_sink_that_gets_another_topic_after_a_kill_writes_nothing_twice(broker: Broker) -> None:
+    first, second = broker.topic(), broker.topic()
+    texts = {"source": broker.topic(), "brokers": broker.address}
+    with topics(sink=first, **texts) as app:
+        with app.started() as (client, gateway):
+            wait_delivered(client)
+            (app.faults / "kafka-sink-after-commit").touch()
+            app.publish_until_killed(client, 50)
+            assert gateway.wait(PATIENCE_S) != 0
+        app.describe(sink=second, **texts)
+        with app.running() as client:
+            app.publish(client, 50)
+            wait_delivered(client)
+        assert broker.values(first) + broker.values(second) == app.published()
+
+
+def test_an_output_for_a_partition_that_there_is_not_waits_and_is_named(broker: Broker) -> None:
+    topic = broker.topic()
+    with topics(source=broker.topic(), sink=topic, brokers=broker.address) as app:
+        with app.running() as client:
+            elsewhere = packed_output((b"x", b"key", 999))
+            app.publish_these(client, b"\0first", b"\0second", elsewhere, b"\0after")
+            wait_until(lambda: len(broker.values(topic)) >= 2, "the outputs before it")
+            named = f"output 3 ({len(elsewhere)} bytes): "
+            wait_until(lambda: named in (client.status().sinks[0].problem or ""), "the problem")
+            assert "a partition of it, does not exist" in (client.status().sinks[0].problem or "")
+        assert broker.values(topic) == [b"first", b"second"]
 
 
 def test_without_transactions_outputs_are_written_at_least_once(broker: Broker) -> None:

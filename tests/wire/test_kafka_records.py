@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,3 +37,21 @@ def test_the_forms_that_an_encoder_returns_mean_the_same(
     assert record_of((value, key)) == KafkaRecord(value, key)
     for encoded in (record, value, (value, key), (value, key, partition)):
         assert packed_output(encoded) == packed(record_of(encoded))
+
+
+@pytest.mark.parametrize(
+    ("encoded", "told"),
+    [
+        (KafkaRecord(b"", timestamp_ms=0), "timestamp_ms of a record is 0; expected 1 to 92233"),
+        (KafkaRecord(b"", timestamp_ms=2**63), "timestamp_ms of a record is 9223372036854775808; "),
+        (KafkaRecord(b"", partition=-5), "partition of a record is -5; expected 0 to 2147483647"),
+        ((b"", b"", "0"), "partition of a record is '0'; expected an int or None"),
+        ((b"", b"", 2**40), "partition of a record is 1099511627776; expected 0 to"),
+        (KafkaRecord(b"", headers=(("a\0b", b""),)), "the name 'a\\\\x00b'; expected no NUL"),
+        (KafkaRecord(b"", headers={"ab": b""}), "the header 'ab'; expected a pair of name and v"),  # type: ignore[arg-type]
+        (KafkaRecord(b"", headers=((1, b""),)), r"the header \(1, b''\); expected a pair"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_part_of_a_record_that_is_none_is_named(encoded: Any, told: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=told):
+        packed_output(encoded)

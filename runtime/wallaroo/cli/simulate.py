@@ -19,14 +19,12 @@ from wallaroo.cli.streams import U32, Cutter, FramingName
 from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.model.application import Application
-from wallaroo.model.kafka import KafkaSource
 from wallaroo.model.raised import describe_error, short_repr
 from wallaroo.run.state.transfer import written_entity
 from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_lines
 from wallaroo.testing import Simulation, messages_of
 from wallaroo.testing import simulate as run
-from wallaroo.wire.kafka_records import KafkaRecord
 
 _READ_BYTES = 256 * 1024
 _SHOWN_DEAD_LETTERS = 20
@@ -121,9 +119,8 @@ def _messages(
         return itertools.chain.from_iterable(_read(application, s.name) for s in reading)
     found = [_source_and_file(application, text) for text in files or ("-",)]
     streams = [(source, _opened(file, opened), file) for source, file in found]
-    enveloped = {s.name for s in application.sources if isinstance(s, KafkaSource) and s.envelope}
     return (
-        (source, KafkaRecord(payload) if source in enveloped else payload)
+        (source, payload)
         for source, stream, file in streams
         for payload in _payloads(stream, framing, file)
     )

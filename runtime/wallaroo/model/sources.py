@@ -263,7 +263,8 @@ class SourceResolver:
         if (problem := missing_instance(decoder, "decode")) is not None:
             self._problems.add(place, f"{where}: decoder {name_of(decoder)}: {problem}")
             return bytes
-        function = getattr(decoder, "decode", decoder)
+        of_python = decoder is bytes or decoder is bytearray  # whose `decode` is that of a value
+        function = decoder if of_python else getattr(decoder, "decode", decoder)
         if isinstance(decoder, (Decoder, str, bytes)):
             function = getattr(decoder, "function", None)
         if makes_codecs(decoder) or not callable(function):

@@ -28,6 +28,7 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.endpoints import Source
+from wallaroo.model.kafka import KafkaSink, KafkaSource
 from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.raised import raised, raising_exceptions
@@ -37,6 +38,7 @@ from wallaroo.model.timing import Due, describe_timer
 from wallaroo.model.unlisted_keys import UnlistedWatch
 from wallaroo.model.watched_entities import Suspects, Watch
 from wallaroo.model.windows import Late, Windows, overdue
+from wallaroo.wire.kafka_records import KafkaRecord, unpacked
 
 
 class UnlistedKeysWarning(UserWarning):
@@ -57,6 +59,8 @@ class Simulation:
     """Messages dropped because their key is not listed: (state, key)."""
     late: list[tuple[str, str, Any]] = field(default_factory=list)
     """Messages that came after their windows had closed: (pipeline, step, message)."""
+    records: dict[str, list[KafkaRecord]] = field(default_factory=dict)
+    """Outputs of sinks that are topics, by sink, as records with key, headers and timestamp."""
     state: dict[str, dict[Any, Any]] = field(default_factory=dict)
     """Entities by state and key, after the last message."""
 
@@ -106,6 +110,7 @@ class Run:
         """Messages whose keys are not listed, by pipeline and step."""
         self.result = Simulation(
             by_sink={sink.name: [] for sink in application.sinks},
+            records={sink.name: [] for sink in application.sinks if isinstance(sink, KafkaSink)},
             state={name: {} for name in application.partitions},
         )
         self._times = SimulatedTimes(application, self.result.state, self._call_timer)
@@ -120,6 +125,8 @@ class Run:
     def take(self, name: str, payload: Any) -> None:
         """Run one message through all pipelines of the source *name*."""
         source = source_of(self._application, name)
+        if isinstance(source, KafkaSource) and source.envelope and isinstance(payload, bytes):
+            payload = KafkaRecord(payload)
         for pipeline in self._application.pipelines:
             if pipeline.source.name != name:
                 continue
@@ -329,6 +336,8 @@ class Run:
                 if encoded is None:
                     continue
                 output = self._call(pipeline, "encoder", as_bytes, encoded, about=message)
+                if isinstance(sink, KafkaSink):
+                    self.result.records[sink.name].append(unpacked(output))
                 value = sink.value(output)
                 self.result.outputs.append(value)
                 self.result.by_sink[sink.name].append(value)

@@ -26,6 +26,9 @@ _HEADER = struct.Struct(">Ii")
 """Lengths of name and value of a header."""
 _WITH_KEY, _WITH_PARTITION = 2, 3
 """Lengths of the tuples that an encoder may return."""
+_LATEST_MS = 2**63 - 1
+"""Latest timestamp; the earliest is 1, as librdkafka takes 0 for the time of writing."""
+_LAST_PARTITION = 2**31 - 1
 Fields: TypeAlias = tuple[
     bytes | None,
     bytes | None,
@@ -52,7 +55,8 @@ class KafkaRecord:
     headers: tuple[tuple[str, bytes | None], ...] = ()
     """Names and values of the headers, in order; a name can occur more than once."""
     timestamp_ms: int | None = None
-    """Milliseconds since the Unix epoch; None if it has none, or for the time of writing."""
+    """Milliseconds since the Unix epoch; None if it has none, or for the time of writing. In an
+    output at least 1."""
     partition: int | None = None
     """The partition; None lets the partitioner choose."""
     offset: int | None = None
@@ -137,6 +141,7 @@ def packed_output(encoded: Any) -> bytes:
 
     Raises:
         TypeError: It is something else.
+        ValueError: See `record_of`.
 
     Example:
         >>> packed_output("3")
@@ -154,6 +159,7 @@ def record_of(encoded: Any) -> KafkaRecord:
 
     Raises:
         TypeError: It is something else.
+        ValueError: A timestamp, a partition or the name of a header is none.
 
     Example:
         >>> record_of(("3", "nut"))
@@ -161,25 +167,51 @@ def record_of(encoded: Any) -> KafkaRecord:
 offset=None)
     """
     if isinstance(encoded, KafkaRecord):
-        headers = tuple((name, _bytes(content)) for name, content in encoded.headers)
         return KafkaRecord(
             _bytes(encoded.value),
             _bytes(encoded.key),
-            headers,
-            encoded.timestamp_ms,
-            encoded.partition,
+            tuple(map(_header, encoded.headers)),
+            _number("timestamp_ms", encoded.timestamp_ms, 1, _LATEST_MS),
+            _number("partition", encoded.partition, 0, _LAST_PARTITION),
         )
     if not isinstance(encoded, tuple):
         return KafkaRecord(_bytes(encoded))
     if len(encoded) == _WITH_KEY:
         return KafkaRecord(_bytes(encoded[0]), _bytes(encoded[1]))
     if len(encoded) == _WITH_PARTITION:
-        return KafkaRecord(_bytes(encoded[0]), _bytes(encoded[1]), partition=encoded[2])
+        partition = _number("partition", encoded[2], 0, _LAST_PARTITION)
+        return KafkaRecord(_bytes(encoded[0]), _bytes(encoded[1]), partition=partition)
     msg = (
         f"the encoder returned a tuple of {len(encoded)}; expected (value, key) or "
         "(value, key, partition)"
     )
     raise TypeError(msg)
+
+
+def _number(name: str, value: Any, least: int, most: int) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        msg = f"{name} of a record is {value!r:.100}; expected an int or None"
+        raise TypeError(msg)
+    if not least <= value <= most:
+        msg = f"{name} of a record is {value}; expected {least} to {most}, or None"
+        raise ValueError(msg)
+    return value
+
+
+def _header(header: Any) -> tuple[str, bytes | None]:
+    if not isinstance(header, Sequence) or len(header) != len(("name", "value")):
+        msg = f"a record has the header {header!r:.100}; expected a pair of name and value"
+        raise TypeError(msg)
+    name, content = header
+    if not isinstance(name, str) or isinstance(header, str):
+        msg = f"a record has the header {header!r:.100}; expected a pair of name and value"
+        raise TypeError(msg)
+    if "\0" in name:
+        msg = f"a header of a record has the name {name!r:.100}; expected no NUL character"
+        raise ValueError(msg)
+    return name, _bytes(content)
 
 
 def _bytes(part: Any) -> bytes | None:
