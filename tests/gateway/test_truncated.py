@@ -251,15 +251,18 @@ def test_a_tail_that_was_never_accepted_is_not_missed(killed: Path, intact: Cont
 
 
 @pytest.mark.parametrize("name", ["journal.db", "outbox.db"])
-def test_a_damaged_mark_is_told_and_ignored(killed: Path, name: str) -> None:
+@pytest.mark.parametrize(("size", "is_told"), [(22, True), (0, False)])
+def test_a_damaged_mark_is_told_and_ignored_unless_nothing_was_noted(
+    killed: Path, name: str, size: int, is_told: bool
+) -> None:
     copy = killed.with_name(f"marked-{next(names)}")
     shutil.copytree(killed, copy)
     mark = copy / f"{name}-mark"
-    mark.write_bytes(mark.read_bytes()[:22])
+    mark.write_bytes(mark.read_bytes()[:size])
     with capture_logs() as logs:
         os.close(take(copy, NAME, SOURCES))
     told = [log["file"] for log in logs if log["event"] == "damaged mark ignored"]
-    assert told == [str(mark)]
+    assert told == [str(mark)] * is_told
 
 
 def test_who_accepts_the_loss_of_a_journal_is_not_told_of_it_again(killed: Path) -> None:

@@ -346,6 +346,11 @@ def test_a_row_group_that_is_damaged_ends_the_source_by_its_name(tmp_path: Path)
         next(found)
 
 
+def test_a_column_with_a_dot_in_its_name_is_read_alone(tmp_path: Path) -> None:
+    write(tmp_path / "one.parquet", [{"a.b": 1, "a": {"b": 2}, "c": 3}])
+    assert values(parquet(tmp_path, ["c", "a.b"])) == [{"c": 3, "a.b": 1}]
+
+
 def test_columns_of_the_same_name_are_refused_unless_they_are_not_read(tmp_path: Path) -> None:
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["x", "y", "x"])
     pq.write_table(table, tmp_path / "one.parquet")

@@ -332,7 +332,9 @@ class ParquetRows(RowFiles):
             FrameError: It is damaged.
         """
         try:
-            yield from opened.iter_batches(_BATCH_ROWS, [group], self._columns)
+            for batch in opened.iter_batches(_BATCH_ROWS, [group], self._columns):
+                # "a.b" also names the field b of a
+                yield batch if self._columns is None else batch.select(self._columns)
         except (OSError, ValueError) as error:  # Arrow's own errors are among them
             if getattr(error, "errno", None) is not None:
                 raise  # of the disk: it may read the file later

@@ -54,6 +54,11 @@ class SimulatedTimes:
                 if (due_ns := self._timings[name].due_ns(time)) is not None:
                     yield due_ns, name, key
 
+    def due_ns(self, state: str, key: Any) -> int | None:
+        """When the clock has an effect on *key*; None for never."""
+        time = self._times[state].get(key)
+        return None if time is None else self._timings[state].due_ns(time)
+
     def tick(self, state: str, key: Any, now_ns: int) -> None:
         """Call what is due for *key* by *now_ns*."""
         if (time := self._times[state].get(key)) is not None:

@@ -79,6 +79,10 @@ def source_of(application: Application, name: str) -> Source:
     raise UsageError(msg)
 
 
+_NEVER = 1 << 80
+"""A time that no clock shows, in nanoseconds since the Unix epoch."""
+
+
 class _Raised(Exception):
     """User code raised, and the message has been dead-lettered."""
 
@@ -114,6 +118,8 @@ class Run:
             state={name: {} for name in application.partitions},
         )
         self._times = SimulatedTimes(application, self.result.state, self._call_timer)
+        self._soonest = _NEVER
+        """Clock before which time alone has no effect on any entity."""
 
     def warn_of_unlisted(self) -> None:
         """Warn if most messages of a source were dropped because of their keys."""
@@ -141,18 +147,17 @@ class Run:
 
     def advance_clock(self, now_ns: int) -> None:
         """Advance the clock to *now_ns*; close windows and call timers on the way."""
-        while True:
+        while self._soonest <= now_ns:  # else no entity need be looked at
             timers = [
                 (due, name, key)
-                for name, (_, step, _) in self._windows.items()
+                for name in self._windows
                 for key, entity in self.result.state[name].items()
-                if isinstance(step, WindowCompute)
-                and (due := _next_ns(step.windows, entity)) is not None
-                and due <= now_ns
-            ] + [at for at in self._times.due() if at[0] <= now_ns]
-            if not timers:
+                if (due := _next_ns(self._windows_of(name), entity)) is not None
+            ] + [*self._times.due()]
+            due, name, key = min(timers, key=lambda timer: timer[0], default=(_NEVER, "", None))
+            self._soonest = due
+            if due > now_ns:
                 break
-            due, name, key = min(timers, key=lambda timer: timer[0])
             self._now_ns = max(self._now_ns, due)
             self._tick(name, key)
         self._now_ns = max(self._now_ns, now_ns)
@@ -258,14 +263,17 @@ class Run:
     ) -> Iterator[Any]:
         """Run *message* through *step* of a timed state, and what is due before and after it."""
         begin = functools.partial(self._times.begin, step, key, message, self._now_ns)
-        now = self._call(pipeline, step.name, begin, about=message)
-        self._find_or_create(pipeline, step, key, message)
-        timers = self._times.arrived(step, key, now, self._now_ns)
-        with contextlib.suppress(_Raised):
-            passed = (timers,) if step.on_timer is not None else ()
-            yield from self._compute(pipeline, step, key, message, *passed)
-        timers.end()
-        self._times.end(step.partition, key, self._now_ns)
+        try:
+            now = self._call(pipeline, step.name, begin, about=message)
+            self._find_or_create(pipeline, step, key, message)
+            timers = self._times.arrived(step, key, now, self._now_ns)
+            with contextlib.suppress(_Raised):
+                passed = (timers,) if step.on_timer is not None else ()
+                yield from self._compute(pipeline, step, key, message, *passed)
+            timers.end()
+            self._times.end(step.partition, key, self._now_ns)
+        finally:
+            self._note_due(self._times.due_ns(step.partition, key))
 
     def _call_timer(self, state: str, key: Any, due: Due, timers: CallTimers) -> None:
         pipeline, step, rest = self._times.owner(state)
@@ -314,8 +322,20 @@ class Run:
         except (Exception, SystemExit) as error:
             self._failed(pipeline, step, message, error)
         finally:
+            self._note_due(_next_ns(self._windows_of(step.partition), entities[key]))
             self._delete_if_disposable(step, key, entities[key])
         return outputs, late
+
+    def _windows_of(self, state: str) -> Windows:
+        """The windows that the clock closes in *state*, to which several steps may add."""
+        _, step, _ = self._windows[state]
+        assert isinstance(step, WindowCompute)
+        return step.windows
+
+    def _note_due(self, due_ns: int | None) -> None:
+        """Note that time has an effect on an entity at *due_ns*; None for never."""
+        if due_ns is not None:
+            self._soonest = min(self._soonest, due_ns)
 
     def _delete_if_disposable(self, step: WindowCompute, key: Any, entity: Any) -> None:
         if step.windows.is_disposable(entity):

@@ -72,7 +72,7 @@ def check_for_loss(directory: Path, sources: Sequence[str], *, skip: bool = Fals
 def _mark_of(database: Path) -> Mark | None:
     """The mark of *database*; one that cannot be read is told, as a power failure may leave it."""
     mark, file = read_mark(database), mark_file(database)
-    if mark is None and file.exists():
+    if mark is None and file.exists() and file.stat().st_size:  # else nothing was noted yet
         log.warning(
             "damaged mark ignored",
             file=str(file),
