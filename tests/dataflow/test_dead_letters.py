@@ -8,9 +8,11 @@ import pytest
 
 import wallaroo
 from tests.dataflow.harness import Driven, chunks
-from wallaroo.dataflow.records import FailedMessage
+from tests.helpers import framing_of
+from wallaroo.dataflow.records import Chunk, FailedMessage
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
+from wallaroo.wire.kafka_records import packed
 
 
 @wallaroo.decoder(header_length=2, length_fmt=">H")
@@ -124,3 +126,19 @@ def test_what_no_database_takes_is_escaped() -> None:
     (letter,) = letters(application(wallaroo.computation(name="surrogates")(surrogates)), b"a")
     assert letter.error == "ValueError: half a pair: \\ud800"
     assert all("".join(map(str, letter)).encode() for _ in letter)
+
+
+def test_a_record_that_does_not_decode_is_shown_with_its_key_and_its_payload_is_kept() -> None:
+    def decode(record: wallaroo.KafkaRecord) -> int:
+        return int(record.value or b"")
+
+    config = wallaroo.KafkaSourceConfig("t", "a", decode, envelope=True)
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str))
+    pipeline = wallaroo.source("in", config).to_sink(sink)
+    records = resolve(wallaroo.build_application("records", pipeline))
+    record = wallaroo.KafkaRecord(b"x", key=b"k", partition=3, offset=7)
+    data = framing_of(records.sources[0]).frame(packed(record))
+    driven = Driven(records)
+    driven.batch([[Chunk(0, 1, 0, 0, data)]])
+    (letter,) = driven.tally.examples
+    assert letter.message == repr(record)

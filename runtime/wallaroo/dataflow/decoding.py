@@ -106,7 +106,8 @@ class Router:
             try:
                 message = decode(payload)
             except (Exception, SystemExit) as error:
-                self._results.failed(source_path, step, payload, error, Origin(None, arrival))
+                shown, origin = source_path.source.shown(payload), Origin(None, arrival)
+                self._results.failed(source_path, step, shown, error, origin)
                 continue
             if began:
                 metrics.time(began)
@@ -136,7 +137,8 @@ class Router:
                 message = decode(payload)
             except (Exception, SystemExit) as error:
                 origin = Origin(None, arrival)
-                self._results.failed(source_path, _decoder(source_path), payload, error, origin)
+                shown = source_path.source.shown(payload)
+                self._results.failed(source_path, _decoder(source_path), shown, error, origin)
                 continue
             if message is None:
                 continue

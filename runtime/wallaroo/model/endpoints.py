@@ -52,6 +52,10 @@ class Source(ABC):
         """Its messages as `MessageSource.read` yields them; None if they exist only at run time."""
         return None
 
+    def shown(self, payload: Any) -> Any:
+        """*payload* as its decoder gets it, for dead letters."""
+        return payload
+
     @property
     def gives_messages(self) -> bool:
         """Whether its payloads are serialized messages, as those of a generator."""

@@ -65,6 +65,9 @@ class KafkaSource(Source):
     def label(self) -> str:  # noqa: D102
         return f"topic {self.topic.name}"
 
+    def shown(self, payload: Any) -> Any:  # noqa: D102
+        return unpacked(payload) if self.envelope and isinstance(payload, bytes) else payload
+
 
 @dataclass(frozen=True)
 class KafkaSink(Sink):

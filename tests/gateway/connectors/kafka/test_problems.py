@@ -21,7 +21,10 @@ WITHOUT_REASON = {KafkaError._ALL_BROKERS_DOWN, KafkaError.UNKNOWN_TOPIC_OR_PART
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        (KafkaError._ALL_BROKERS_DOWN, "a:1 cannot be reached: no broker answers"),
+        (
+            KafkaError._ALL_BROKERS_DOWN,
+            "a:1 cannot be reached: no broker answers; check the addresses, and security.protocol",
+        ),
         (KafkaError._AUTHENTICATION, "check the sasl.* settings in /etc/kafka/settings"),
         (KafkaError._SSL, "check the ssl.* settings in /etc/kafka/settings"),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, "topic orders, or a partition of it, does not exist"),

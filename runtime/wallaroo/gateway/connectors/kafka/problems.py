@@ -18,7 +18,9 @@ _TEXTS = (
     ),
     (
         {"_ALL_BROKERS_DOWN"},
-        "{brokers} cannot be reached: no broker answers",  # a count may be 0 of 4
+        # librdkafka's own text has a count, which may be 0 of 4, and not that the protocol is wrong
+        "{brokers} cannot be reached: no broker answers; check the addresses, and "
+        "security.protocol in {origin}",
     ),
     (
         {"_TRANSPORT", "_RESOLVE", "_TIMED_OUT", "_TIMED_OUT_QUEUE"},
