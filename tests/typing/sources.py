@@ -82,3 +82,13 @@ numbers = wallaroo.source("Numbers", wallaroo.GenSourceConfig(Numbers()))
 numbers.to(Shout())  # E: has incompatible type "Shout"
 numbers.key_by(First())  # E: has incompatible type "First"
 numbers.to_sink(lines_sink)  # E: has incompatible type "SinkConfig[str]"
+
+# Topics, in a pipeline and by the options of the command line.
+orders = wallaroo.KafkaSourceConfig("orders", "broker:9092", bytes.decode)
+reveal_type(orders)  # R: KafkaSourceConfig[str]
+reveal_type(wallaroo.source("Orders", orders).to(Shout()))  # R: Pipeline[str]
+by_options = wallaroo.DefaultKafkaSourceCLIParser(bytes.decode)
+out = wallaroo.KafkaSinkConfig("out", "broker:9092", wallaroo.encoder(str.encode))
+wallaroo.source("Orders", by_options).to_sink(out)
+wallaroo.source("Orders", orders).to_sinks([out, lines_sink])
+numbers.to_sink(out)  # E: has incompatible type "KafkaSinkConfig[str]"

@@ -275,7 +275,12 @@ class CustomKafkaSourceCLIParser(KafkaSourceConfig[Result_co]):
         options: Keywords of `KafkaSourceConfig`.
     """
 
-    def __init__(self, args: Sequence[str], decoder: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        args: Sequence[str],
+        decoder: Callable[[Any], Result_co | None] | PayloadDecoder[Result_co | None],
+        **options: Any,
+    ) -> None:
         topic, brokers, level = kafka_parse_source_options(args)
         super().__init__(topic, brokers, level, decoder, **options)
 
@@ -289,7 +294,12 @@ class DefaultKafkaSourceCLIParser(KafkaSourceConfig[Result_co]):
         options: Keywords of `KafkaSourceConfig`.
     """
 
-    def __init__(self, decoder: Any, name: str = "kafka_source", **options: Any) -> None:
+    def __init__(
+        self,
+        decoder: Callable[[Any], Result_co | None] | PayloadDecoder[Result_co | None],
+        name: str = "kafka_source",
+        **options: Any,
+    ) -> None:
         topic, brokers, level = kafka_parse_source_options(wallaroo._ARGS, name)  # noqa: SLF001
         super().__init__(topic, brokers, level, decoder, **options)
 
@@ -303,7 +313,12 @@ class CustomKafkaSinkCLIParser(KafkaSinkConfig[In_contra]):
         options: Keywords of `KafkaSinkConfig`.
     """
 
-    def __init__(self, args: Sequence[str], encoder: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        args: Sequence[str],
+        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        **options: Any,
+    ) -> None:
         super().__init__(*kafka_parse_sink_options(args), encoder, **options)
 
 
@@ -316,7 +331,12 @@ class DefaultKafkaSinkCLIParser(KafkaSinkConfig[In_contra]):
         options: Keywords of `KafkaSinkConfig`.
     """
 
-    def __init__(self, encoder: Any, name: str = "kafka_sink", **options: Any) -> None:
+    def __init__(
+        self,
+        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        name: str = "kafka_sink",
+        **options: Any,
+    ) -> None:
         parsed = kafka_parse_sink_options(wallaroo._ARGS, name)  # noqa: SLF001
         super().__init__(*parsed, encoder, **options)
 

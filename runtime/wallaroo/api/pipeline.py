@@ -26,6 +26,7 @@ from wallaroo.api.connectors import SinkConfig, SourceConfig
 from wallaroo.api.functions import Computation, MultiComputation
 from wallaroo.api.gathered_functions import AsyncComputation, BatchComputation
 from wallaroo.api.joins import Join, JoinCall, JoinInput
+from wallaroo.api.kafka import KafkaSinkConfig, KafkaSourceConfig
 from wallaroo.api.places import Place, calling_place
 from wallaroo.api.row_files import CSVSourceConfig, ParquetSinkConfig, ParquetSourceConfig
 from wallaroo.api.stages import Origin, RemainingPath, SourcePath, Stage, merged, state_names
@@ -49,6 +50,7 @@ In = TypeVar("In")
 AnySource = (
     TCPSourceConfig[Message]
     | HTTPSourceConfig[Message]
+    | KafkaSourceConfig[Message]
     | FileSourceConfig[Message]
     | CSVSourceConfig[Message]
     | ParquetSourceConfig[Message]
@@ -57,6 +59,7 @@ AnySource = (
 )
 AnySink = (
     TCPSinkConfig[Message]
+    | KafkaSinkConfig[Message]
     | SSESinkConfig[Message]
     | WebhookSinkConfig[Message]
     | SQLSinkConfig[Message]
