@@ -6,6 +6,7 @@ import functools
 import sys
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import wallaroo
@@ -725,6 +726,20 @@ def test_mistakes_in_sources_of_rows_are_told(config: Any, problem: str) -> None
         (
             {"schema": {"a": int}},
             "schema is {'a': <class 'int'>}; expected a pyarrow.Schema, or None",
+        ),
+        (
+            {"schema": pa.schema([("a", pa.int8()), ("b", pa.int8()), ("a", pa.int8())])},
+            "schema has several columns of the name 'a'",
+        ),
+        (
+            {"schema": pa.schema([("a", pa.month_day_nano_interval())])},
+            "schema has a type for 'a' that Parquet has not: Unhandled type for Arrow to Parquet "
+            "schema conversion: month_day_nano_interval",
+        ),
+        (
+            {"schema": pa.schema([("a", pa.dictionary(pa.int8(), pa.string()))])},
+            "schema has dictionary<values=string, indices=int8, ordered=0> for 'a', which is for "
+            "few different values: write pyarrow.dictionary(pyarrow.int32(), …)",
         ),
         ({"rows": 0}, "rows is 0; expected a whole number of at least 1"),
         ({"seconds": 0}, "seconds is 0; expected a number above 0"),

@@ -242,6 +242,58 @@ def test_a_file_that_is_gone_before_it_was_read_is_told(tmp_path: Path) -> None:
         read(parquet(tmp_path), position)
 
 
+@pytest.mark.parametrize("blank", ["\n", "\r\n\r\n", "\n" * 70_000])
+def test_a_file_that_ends_with_blank_lines_may_be_removed_when_it_was_read(
+    tmp_path: Path, blank: str
+) -> None:
+    file = tmp_path / "1.csv"
+    file.write_text(f"n\n1\n{blank}2\n{blank}")
+    (tmp_path / "2.csv").write_text("n\n3\n")
+    *_, (_, position), _ = read(rows_of_csv(tmp_path))
+    file.unlink()
+    assert values(rows_of_csv(tmp_path), position) == [{"n": "3"}]
+
+
+def test_a_directory_or_file_may_have_a_name_like_a_pattern(tmp_path: Path) -> None:
+    directory = tmp_path / "in [1]" / "a*b"
+    directory.mkdir(parents=True)
+    (directory / "x.csv").write_text("n\n1\n")
+    (directory / "y[2].csv").write_text("n\n2\n")
+    one, two = {"n": "1"}, {"n": "2"}
+    assert values(rows_of_csv(directory / "x.csv")) == [one]
+    assert values(rows_of_csv(directory / "y[2].csv")) == [two]
+    assert values(rows_of_csv(directory)) == values(rows_of_csv(directory / "*.csv")) == [one, two]
+    assert values(rows_of_csv(directory.parent / "*" / "[xz].csv")) == [one]
+
+
+def test_a_cell_of_many_lines_is_read_again_only_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, calls, reader = tmp_path / "1.csv", [0], csv.reader
+
+    def counted(*args: Any, **how: Any) -> Any:
+        calls[0] += 1
+        return reader(*args, **how)
+
+    cell = "{\n" + '  ""k"": ""v"",\n' * 5_000 + '  ""it is 5\\"" long"": 1\n}'
+    file.write_text(f'n,m\n1,"{cell}"\n2,b\n')
+    monkeypatch.setattr(csv, "reader", counted)
+    assert values(rows_of_csv(file, limit=1 << 20)) == [
+        {"n": "1", "m": cell.replace('""', '"')},
+        {"n": "2", "m": "b"},
+    ]
+    assert calls[0] < 40
+
+
+def test_a_record_of_several_lines_that_is_not_utf_8_is_one_dead_letter(tmp_path: Path) -> None:
+    file = tmp_path / "1.csv"
+    file.write_bytes(b'n\n"a\xe8\nb"\n2\n')
+    (bad, _), (good, _) = read(rows_of_csv(file))
+    with pytest.raises(ValueError, match="it is not UTF-8"):
+        DECODE(bad)
+    assert DECODE(good) == {"n": "2"}
+
+
 def test_a_pattern_names_files_in_order(tmp_path: Path) -> None:
     for name in ("b-2.csv", "a-1.csv", "b-1.csv"):
         (tmp_path / name).write_text(f"n\n{name}\n")

@@ -13,6 +13,9 @@ from wallaroo.model.endpoints import Sink
 from wallaroo.model.problems import whole_number
 from wallaroo.model.tables import encoding_rows
 
+_INDEX_BITS = 32
+"""Least size of the indices of a dictionary, of which 8 bits would allow 127 values in a file."""
+
 
 @dataclass(frozen=True)
 class ParquetSink(Sink):
@@ -47,7 +50,9 @@ def problems_of(config: ParquetSinkConfig[Any]) -> Iterator[str]:
     """Mistakes in *config*, besides its encoder."""
     import pyarrow
 
-    if config.schema is not None and not isinstance(config.schema, pyarrow.Schema):
+    if isinstance(config.schema, pyarrow.Schema):
+        yield from _problems_of_schema(config.schema)
+    elif config.schema is not None:
         yield f"schema is {config.schema!r}; expected a pyarrow.Schema, or None"
     yield from whole_number("rows", config.rows, 1)
     seconds = config.seconds
@@ -55,6 +60,42 @@ def problems_of(config: ParquetSinkConfig[Any]) -> Iterator[str]:
         yield f"seconds is {seconds!r} ns; expected a number of seconds: {seconds / 1e9:g}"
     elif isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
         yield f"seconds is {seconds!r}; expected a number above 0"
+
+
+def problem_of_type(kind: Any) -> str | None:
+    """Why no file of Parquet has columns of the type *kind*; None if they do.
+
+    Example:
+        >>> import pyarrow
+        >>> problem_of_type(pyarrow.int64())
+        >>> problem_of_type(pyarrow.month_day_nano_interval()) is None
+        False
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    empty = pyarrow.schema([("column", kind)]).empty_table()
+    try:
+        pyarrow.parquet.write_table(empty, pyarrow.BufferOutputStream())
+    except (pyarrow.ArrowException, NotImplementedError) as error:
+        return str(error).strip()
+    return None
+
+
+def _problems_of_schema(schema: Any) -> Iterator[str]:
+    import pyarrow
+
+    for name in sorted({name for name in schema.names if schema.names.count(name) > 1}):
+        yield f"schema has several columns of the name {name!r}"
+    for column in schema:
+        if (problem := problem_of_type(column.type)) is not None:
+            yield f"schema has a type for {column.name!r} that Parquet has not: {problem}"
+        has_indices = pyarrow.types.is_dictionary(column.type)
+        if has_indices and column.type.index_type.bit_width < _INDEX_BITS:
+            yield (
+                f"schema has {column.type} for {column.name!r}, which is for few different values: "
+                "write pyarrow.dictionary(pyarrow.int32(), …)"
+            )
 
 
 def problems_of_csv(config: CSVSourceConfig[Any]) -> Iterator[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import functools
 import glob
+import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +22,8 @@ Position = tuple[str, Within]
 """Name of a file, and what of it has been read."""
 _BATCH_ROWS = 1024
 """Rows of a Parquet file that are in memory at a time."""
+_PIECE_BYTES = 64 * 1024
+"""Bytes that are looked at together for further rows."""
 _MARK = b"\xef\xbb\xbf"
 """What a text in UTF-8 may begin with."""
 _OPEN = "unexpected end of data"
@@ -70,26 +74,38 @@ class RowFiles(MessageSource[Position]):
 
     @property
     def _is_one(self) -> bool:
-        return not self._path.is_dir() and not glob.has_magic(str(self._path))
+        return not self._path.is_dir() and self._pattern is None
+
+    @property
+    def _pattern(self) -> tuple[Path, str] | None:
+        """The directory before the first wildcard, and the pattern from there; None without one.
+
+        A name that there is, such as `orders[1]`, is no pattern.
+        """
+        directory, names = Path(self._path.anchor), self._path.parts[1:]
+        for number, name in enumerate(names):
+            if glob.has_magic(name) and not (directory / name).exists():
+                return directory, str(Path(*names[number:]))
+            directory /= name
+        return None
 
     @property
     def _parent(self) -> Path:
         """The directory from which files are named: the last one before wildcards."""
-        if self._path.is_dir():
-            return self._path
-        above = self._path.parents
-        return next(one for one in above if not glob.has_magic(str(one)))
+        if (pattern := self._pattern) is not None:
+            return pattern[0]
+        return self._path if self._path.is_dir() else self._path.parent
 
     def _files(self) -> dict[str, Path]:
         """The files by their paths from `_parent`, without hidden ones."""
         if self._is_one:
             return {self._path.name: self._path}
         parent = self._parent
-        if self._path.is_dir():
+        if (pattern := self._pattern) is None:
             found = [one for one in self._path.iterdir() if one.suffix == self.suffix]
         else:
-            pattern = str(self._path)
-            found = [Path(one) for one in glob.glob(pattern, recursive=True)]  # noqa: PTH207
+            names = glob.glob(pattern[1], root_dir=parent, recursive=True)  # noqa: PTH207
+            found = [parent / name for name in names]
         named = ((one.relative_to(parent), one) for one in found if one.is_file())
         return {
             name.as_posix(): one
@@ -165,8 +181,9 @@ class CSVRows(RowFiles):
                     record = cutter.add(line)
                 elif grows:  # what has no line feed may be in mid line
                     stream.seek(-len(line), 1)
-                    yield None
-                    continue
+                    if (record := cutter.complete()) is None:
+                        yield None
+                        continue
                 elif (record := cutter.end()) is None:
                     return
                 if record is None:
@@ -183,7 +200,7 @@ class CSVRows(RowFiles):
                 if following:
                     stream.seek(offset)
                 if raw.strip(b"\r\n"):
-                    at_end = not grows and not stream.peek(1)
+                    at_end = not grows and _has_no_more_rows(stream)
                     place = (offset, _ALL) if at_end else (offset,)
                     yield self._packed(file, offset, raw, values, names), place
 
@@ -209,6 +226,17 @@ class CSVRows(RowFiles):
         return malformed_row(f"{file.name}, before byte {end}: {problem}: {text!r}")
 
 
+def _has_no_more_rows(stream: BufferedReader) -> bool:
+    """Whether *stream* has nothing but ends of lines from here on; leaves it where it is."""
+    if stream.peek(1)[:1] not in {b"", b"\r", b"\n"}:
+        return False
+    here, rest = stream.tell(), b""
+    while not rest and (piece := stream.read(_PIECE_BYTES)):
+        rest = piece.strip(b"\r\n")
+    stream.seek(here)
+    return not rest
+
+
 class _Record(NamedTuple):
     """A record of CSV."""
 
@@ -231,39 +259,58 @@ class _Cutter:
     def __init__(self, delimiter: str, most_bytes: int) -> None:
         self._delimiter = delimiter
         self._most_bytes = most_bytes
+        self._forget()
+
+    def _forget(self) -> None:
         self._lines: list[bytes] = []
-        self._size = 0
+        self._size = self._quotes = self._looked_at = 0
 
     def add(self, line: bytes) -> _Record | None:
         """Add *line*; returns a record if it is complete."""
         self._lines.append(line)
         self._size += len(line)
-        values = None
-        if len(self._lines) == 1 or b'"' in line:
-            values = self._values(b"".join(self._lines))
-        if values is not None:
-            return self._taken(len(self._lines), values)
+        self._quotes += line.count(b'"')
+        # whether a quote is closed is found out by reading all lines again: not after each one
+        if self._quotes % 2 == 0 or len(self._lines) >= 2 * self._looked_at:
+            record = self.complete()
+            if record is not None:
+                return record
         return self.end() if self._size > self._most_bytes else None
+
+    def complete(self) -> _Record | None:
+        """The record that the lines begin with; None if a quote is not closed."""
+        if self._looked_at == len(self._lines):
+            return None
+        self._looked_at = len(self._lines)
+        # a generator, as those after the record are not to be read
+        texts = (line.decode("utf-8", "surrogateescape") for line in self._lines)
+        first = next(texts).removeprefix(_MARK.decode())
+        reader = csv.reader(
+            itertools.chain((first,), texts), delimiter=self._delimiter, strict=True
+        )
+        try:
+            values: list[str] | str = next(reader, [])
+        except csv.Error as error:
+            if str(error) == _OPEN:
+                return None
+            values = str(error)
+        lines = reader.line_num
+        try:
+            b"".join(self._lines[:lines]).decode()
+        except UnicodeDecodeError:
+            values = "it is not UTF-8"
+        return self._taken(lines, values)
 
     def end(self) -> _Record | None:
         """What is left at the end of the file."""
-        return self._taken(1, "a quote is not closed") if self._lines else None
+        if not self._lines:
+            return None
+        return self.complete() or self._taken(1, "a quote is not closed")
 
     def _taken(self, lines: int, values: list[str] | str) -> _Record:
         record = _Record(b"".join(self._lines[:lines]), values, lines < len(self._lines))
-        self._lines, self._size = [], 0
+        self._forget()
         return record
-
-    def _values(self, raw: bytes) -> list[str] | str | None:
-        """The values of a record, or what is wrong with it; None if a quote is not closed."""
-        try:
-            text = raw.removeprefix(_MARK).decode()
-            found = list(csv.reader([text], delimiter=self._delimiter, strict=True))
-        except UnicodeDecodeError:
-            return "it is not UTF-8"
-        except csv.Error as error:
-            return None if str(error) == _OPEN else str(error)
-        return found[0] if found else []
 
 
 class ParquetRows(RowFiles):

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from wallaroo.gateway.connectors.parquet.exactness import is_kept, is_of_python, keeps_all
+from wallaroo.model.parquet import problem_of_type
 from wallaroo.model.raised import short_repr
 
 _MISFITS = (pa.ArrowException, ValueError, TypeError, OverflowError)
@@ -72,6 +73,11 @@ def _check(
             if value is None:
                 refused[number] = f"column {name!r} has no value"
     kind = _type_of(list(values.values())) if field is None else field.type
+    if field is None and (reason := problem_of_type(kind)) is not None:  # struct<>, of {}
+        for number, value in values.items():
+            if value is not None:
+                refused[number] = f"column {name!r} is of type {kind}: {reason}"
+        return pa.null(), nullable
     for number, problem in _problems(values, kind, declared=field is not None):
         refused[number] = f"column {name!r} is of type {kind}{problem}"
     return kind, nullable
