@@ -58,6 +58,8 @@ class Writing(PublishingOutbox):
 
     def rows(self) -> list[Any]:
         """All rows, as the source reads them."""
+        if not self.files:
+            return []
         decode = decoding_rows(dict)
         items = ParquetRows(self.directory, None, follow=False).read(None)
         return [decode(item[0]) for item in items if item is not None]
