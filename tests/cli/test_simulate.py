@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from tests.helpers import ROOT
@@ -140,7 +141,24 @@ def application_setup(args):
     pipeline = pipeline.to_sink(wallaroo.KafkaSinkConfig("out", "127.0.0.1:1", encode))
     return wallaroo.build_application("Enveloped", pipeline)
 """)
-    assert simulate(str(app), given=b"a\n").stdout == "(None, b'a')"
+    assert simulate(str(app), given=b"a\nb\n").stdout == "(None, b'a')\n(None, b'b')\n"
+
+
+@pytest.mark.parametrize(("framing", "ended"), [("lines", True), ("none", False)])
+def test_outputs_that_get_a_line_each_in_a_file_get_one_here(
+    tmp_path: Path, framing: str, ended: bool
+) -> None:
+    app = tmp_path / "lines.py"
+    app.write_text(f"""
+import wallaroo
+
+
+def application_setup(args):
+    source = wallaroo.TCPSourceConfig("127.0.0.1", 0, bytes.decode, framing="lines")
+    sink = wallaroo.FileSinkConfig("out", wallaroo.encoder(str), framing={framing!r})
+    return wallaroo.build_application("L", wallaroo.source("l", source).to_sink(sink))
+""")
+    assert simulate(str(app), given=b"a\nb\n").stdout == ("a\nb\n" if ended else "ab")
 
 
 def test_code_that_ends_the_process_is_told_with_its_place(tmp_path: Path) -> None:

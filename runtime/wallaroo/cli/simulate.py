@@ -19,6 +19,8 @@ from wallaroo.cli.streams import U32, Cutter, FramingName
 from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.model.application import Application
+from wallaroo.model.endpoints import CustomSink, Sink, TCPSink
+from wallaroo.model.file_connectors import FileSink
 from wallaroo.model.raised import describe_error, short_repr
 from wallaroo.run.state.transfer import written_entity
 from wallaroo.run.user_output import reported_exits, reserved_stdout
@@ -80,6 +82,8 @@ def simulate(
 
     The outputs are those of `wallaroo run` for the same messages in the same order. Outputs, and
     what --show-state prints, go to standard output; dead letters and a summary to standard error.
+    Outputs that are separate messages, as those of topics, webhooks and files of lines, get a line
+    each.
 
     \b
     Example:
@@ -98,7 +102,10 @@ def simulate(
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             result = run(application, messages, until_ns=end)
-        data = b"".join(result.outputs)
+        outputs = result.outputs
+        if not all(map(_joins_outputs, application.sinks)):
+            outputs = [one if one.endswith(b"\n") else one + b"\n" for one in outputs]
+        data = b"".join(outputs)
         if out.isatty():
             data = printable_lines(data.decode("utf-8", "surrogateescape")).encode()
         out.buffer.write(data)
@@ -109,6 +116,13 @@ def simulate(
     for warning in warned:
         click.echo(f"warning: {printable(warning.message)}", err=True)
     _report(application, next(numbers), result)
+
+
+def _joins_outputs(sink: Sink) -> bool:
+    """Whether a receiver gets the outputs of *sink* with nothing between them."""
+    if isinstance(sink, CustomSink) and isinstance(sink.writer, FileSink):
+        return not sink.writer.lines
+    return isinstance(sink, TCPSink)
 
 
 def _messages(

@@ -103,6 +103,8 @@ class FileSink(OutputSink):
     def __init__(self, path: Path, *, lines: bool) -> None:
         self._path = path
         self._note_path = path.with_name(f"{path.name}.position")
+        self.lines = lines
+        """Whether it writes a line feed after each output."""
         self._end = b"\n" if lines else b""
         self._file = -1
         self._numbering = ""
