@@ -19,6 +19,7 @@ _STOP_S = 5
 """Seconds that requests in progress have at a stop: as many as a stop spends on TCP senders."""
 OPTIONS: Mapping[str, Any] = {
     "log_config": None,
+    "log_level": "error",  # its warnings, one for each odd request, name neither source nor peer
     "access_log": False,
     "interface": "asgi3",
     "lifespan": "off",
