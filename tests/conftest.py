@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import structlog
+from hypothesis import settings
 
 from tests.engines import MICRO_BATCH, engines_of
 from wallaroo.engine.registry import DEFAULT, VARIABLE
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 _BOTH_UNTIL = float(os.environ.get("WALLAROO_TEST_BOTH_UNTIL", "inf"))
 """From then on, in seconds since 1970, tests of both engines run on one: for a slow machine."""
+
+
+settings.register_profile("unhurried", settings(), deadline=None)  # machines can be busy
+settings.load_profile("unhurried")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -87,6 +87,6 @@ customers.join(  # E: Cannot infer value of type parameter "Other"
     orders,
     name,  # E: incompatible type "TableJoin[Order, Customer, str | None]"
 )
-orders.to(name)  # E: No overload variant of "to" of "Pipeline" matches
+orders.to(name)  # E: Argument 1 to "to" of "Pipeline" has
 orders.join(customers, print)  # E: Argument 2 to "join" of "Pipeline" has incompatible type
 wallaroo.table_join(name="n", how="right")  # E: No overload variant of "table_join" matches

@@ -129,7 +129,7 @@ orders.to(symbol).to(large)  # E: has incompatible type "Computation[Order, Orde
 orders.to(symbol).to(add)  # E: has incompatible type "StateComputation[Order, Total, int | None]"
 orders.merge(orders.to(symbol)).to(large)  # E: has incompatible type
 orders.to(symbol).key_by(by_symbol)  # E: has incompatible type "KeyExtractor[Order, str]"
-orders.to(len)  # E: No overload variant of "to" of "Pipeline"
+orders.to(len)  # E: Argument 1 to "to" of "Pipeline" has
 orders.key_by(lambda order: order.amount)
 orders.key_by(lambda order: order.price)  # E: "Order" has no attribute "price"
 

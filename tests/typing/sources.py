@@ -3,6 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 import wallaroo
+from wallaroo.experimental import (
+    SinkConnectorConfig,
+    SourceConnectorConfig,
+    stream_message_decoder,
+    stream_message_encoder,
+)
 
 
 class Numbers:
@@ -76,10 +82,12 @@ wallaroo.source("no source", 7)  # E: Argument 2 to "source" has incompatible ty
 # The first generation's classes.
 lines = wallaroo.source("Lines", wallaroo.TCPSourceConfig("", 0, LineDecoder()))
 reveal_type(lines.to(Shout()))  # R: Pipeline[str]
+reveal_type(lines.to(Shout))  # R: Pipeline[str]
 lines_sink = wallaroo.SinkConfig(Kept(), LineEncoder())
 lines.key_by(First()).to_sink(lines_sink)
 numbers = wallaroo.source("Numbers", wallaroo.GenSourceConfig(Numbers()))
 numbers.to(Shout())  # E: has incompatible type "Shout"
+numbers.to(Shout)  # E: has incompatible type "type[Shout]"
 numbers.key_by(First())  # E: has incompatible type "First"
 numbers.to_sink(lines_sink)  # E: has incompatible type "SinkConfig[str]"
 
@@ -92,3 +100,10 @@ out = wallaroo.KafkaSinkConfig("out", "broker:9092", wallaroo.encoder(str.encode
 wallaroo.source("Orders", by_options).to_sink(out)
 wallaroo.source("Orders", orders).to_sinks([out, lines_sink])
 numbers.to_sink(out)  # E: has incompatible type "KafkaSinkConfig[str]"
+
+# Connectors of wallaroo.experimental.
+from_script = SourceConnectorConfig("in", None, stream_message_decoder(bytes.decode), 7100)
+reveal_type(wallaroo.source("Script", from_script))  # R: Pipeline[str]
+to_script = SinkConnectorConfig("out", stream_message_encoder(str.encode), None, 7200)
+lines.to_sink(to_script)
+numbers.to_sink(to_script)  # E: has incompatible type "SinkConnectorConfig[str]"

@@ -47,6 +47,27 @@ class Half(wallaroo.Aggregation[int, list[int], str]):
         accumulator[0] += len(message)
 
 
+class Largest:
+    """As in Wallaroo: an aggregation by its methods alone."""
+
+    def initial_accumulator(self) -> list[int]:
+        return []
+
+    def update(self, message: int, accumulator: list[int]) -> None:
+        accumulator[:] = [max([message, *accumulator])]
+
+    def combine(self, one: list[int], other: list[int]) -> list[int]:
+        return [max([*one, *other])] if one or other else []
+
+    def output(self, key: Any, accumulator: list[int]) -> float | None:
+        return accumulator[0] if accumulator else None
+
+
+class LargestOfWindow(Largest):
+    def output(self, key: Any, accumulator: list[int], *window: Any) -> float | None:
+        return None
+
+
 @wallaroo.decoder(header_length=4, length_fmt=">I")
 def decode(payload: bytes) -> int:
     return int(payload)
@@ -84,3 +105,6 @@ range_windows(60)  # E: has incompatible type "int"; expected "Duration | timede
 numbers.to(text).to(every_minute)  # E: has incompatible type "Windowing[int, str]"
 range_windows(minutes(1)).over(int)  # E: Argument 1 to "over" of "_Windows"
 range_windows(minutes(1)).with_late_data_policy(1)  # E: has incompatible type "int"
+reveal_type(range_windows(minutes(1)).over(Largest))  # R: Windowing[int, float]
+reveal_type(numbers.to(count_windows(3).over(Largest())))  # R: WindowedPipeline[float, int]
+reveal_type(numbers.to(count_windows(3).over(LargestOfWindow())))  # R: WindowedPipeline[float, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from wallaroo.api.durations import time_of
 
@@ -45,6 +45,22 @@ class Window:
     def end(self) -> datetime:
         """Its end, in UTC, to the microsecond."""
         return time_of(self.end_ns)
+
+
+class AggregationClass(Protocol[In_contra, Accumulator, Out_co]):
+    """What has the methods of an `Aggregation`, as in Wallaroo."""
+
+    def initial_accumulator(self) -> Accumulator:
+        """See `Aggregation`."""
+
+    def update(self, message: In_contra, accumulator: Accumulator, /) -> object:
+        """See `Aggregation`."""
+
+    def combine(self, one: Accumulator, other: Accumulator, /) -> Accumulator:
+        """See `Aggregation`."""
+
+    def output(self, key: Any, accumulator: Accumulator, /, *args: Any, **kwargs: Any) -> Out_co:
+        """See `Aggregation`."""
 
 
 class Aggregation(ABC, Generic[In_contra, Accumulator, Out_co]):

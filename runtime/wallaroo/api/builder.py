@@ -118,8 +118,8 @@ class ApplicationBuilder:
 
     def __init__(self, name: str) -> None:
         self._application = DeclaredApplication(name, calling_place())
-        self._sources: dict[str, SourceConnectorConfig] = {}
-        self._sinks: dict[str, SinkConnectorConfig] = {}
+        self._sources: dict[str, SourceConnectorConfig[Any]] = {}
+        self._sinks: dict[str, SinkConnectorConfig[Any]] = {}
 
     def source_connector(
         self, name: str, encoder: Any, decoder: Any, port: int | str | None = None

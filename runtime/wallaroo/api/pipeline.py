@@ -104,14 +104,17 @@ class Pipeline(Generic[Message]):
     @overload
     def to(
         self,
-        computation: Computation[Message, Next | None] | ComputationClass[Message, Next | None],
+        computation: Computation[Message, Next | None]
+        | ComputationClass[Message, Next | None]
+        | Callable[[], ComputationClass[Message, Next | None]],
     ) -> Pipeline[Next]: ...
 
     @overload
     def to(
         self,
         computation: MultiComputation[Message, Iterable[Next | None] | None]
-        | MultiComputationClass[Message, Iterable[Next | None] | None],
+        | MultiComputationClass[Message, Iterable[Next | None] | None]
+        | Callable[[], MultiComputationClass[Message, Iterable[Next | None] | None]],
     ) -> Pipeline[Next]: ...
 
     @overload

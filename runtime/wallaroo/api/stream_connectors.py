@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wallaroo.api.configs import TCPSinkConfig, TCPSourceConfig
-from wallaroo.api.functions import Decoder, Encoder, In, Result
+from wallaroo.api.functions import Decoder, Encoder, In, In_contra, Result, Result_co
 
 FIRST_SOURCE_PORT = 7100
 FIRST_SINK_PORT = 7200
@@ -46,7 +46,7 @@ def stream_message_encoder(func: Callable[[In], Any]) -> Encoder[In, bytes]:
     return encoder
 
 
-class SourceConnectorConfig(TCPSourceConfig[Any]):
+class SourceConnectorConfig(TCPSourceConfig[Result_co]):
     """A source that listens on a TCP address for frames, like a source connector of Wallaroo.
 
     Args:
@@ -64,7 +64,7 @@ class SourceConnectorConfig(TCPSourceConfig[Any]):
         self,
         name: str,
         encoder: Any,  # noqa: ARG002
-        decoder: Any,
+        decoder: Decoder[Result_co | None],
         port: int | str,
         cookie: str = "",  # noqa: ARG002
         max_credits: int = 0,  # noqa: ARG002
@@ -74,7 +74,7 @@ class SourceConnectorConfig(TCPSourceConfig[Any]):
         super().__init__(name, host, port, decoder)
 
 
-class SinkConnectorConfig(TCPSinkConfig[Any]):
+class SinkConnectorConfig(TCPSinkConfig[In_contra]):
     """A sink that connects to a TCP address and sends frames, like a sink connector of Wallaroo.
 
     Args:
@@ -89,7 +89,7 @@ class SinkConnectorConfig(TCPSinkConfig[Any]):
     def __init__(
         self,
         name: str,
-        encoder: Any,
+        encoder: Encoder[In_contra, Any],
         decoder: Any,  # noqa: ARG002
         port: int | str,
         cookie: str = "",  # noqa: ARG002

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Literal, Self, TypeVar, cast, get_args
 
-from wallaroo.api.aggregations import Aggregation, In_contra, Out_co
+from wallaroo.api.aggregations import Aggregation, AggregationClass, In_contra, Out_co
 from wallaroo.api.durations import AnyDuration, duration_ns, positive_ns
 from wallaroo.api.keywords import keyword_aliases
 from wallaroo.api.places import Place, calling_place
@@ -23,7 +23,12 @@ In = TypeVar("In")
 Out = TypeVar("Out")
 """Type of a window's output."""
 
-AnyAggregation = type[Aggregation[In, Any, Out]] | Aggregation[In, Any, Out]
+AnyAggregation = (
+    type[Aggregation[In, Any, Out]]
+    | Aggregation[In, Any, Out]
+    | AggregationClass[In, Any, Out | None]
+    | Callable[[], AggregationClass[In, Any, Out | None]]
+)
 """An aggregation, or its class if it is created without arguments."""
 LatePolicy = Literal["drop", "fire-per-message", "place-in-oldest-window"]
 """How to handle a message whose windows have all closed."""
