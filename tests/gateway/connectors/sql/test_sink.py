@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -144,6 +146,37 @@ def test_rows_that_the_database_refuses_are_dead_letters_and_the_others_are_ther
     assert errors[4] == "column 'item' takes no dict"
     assert {letter.step for letter in letters} == {"sink totals"}
     assert not any("INSERT" in error or "\n" in error for error in errors)
+    writing.stop()
+
+
+def test_what_no_value_of_python_is_for_a_column_is_refused(
+    postgresql: Any, tmp_path: Path
+) -> None:
+    database = Written(postgresql.url)
+    table = database.table
+    database.execute(f"ALTER TABLE {table} ADD twice INT GENERATED ALWAYS AS (id * 2) STORED")
+    database.execute(f"ALTER TABLE {table} ADD given INT GENERATED ALWAYS AS IDENTITY")
+    database.execute(f"ALTER TABLE {table} ADD text TEXT UNIQUE, ADD place INET, ADD data BYTEA")
+    database.execute(
+        f"CREATE FUNCTION {table}_check() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF NEW.number = 66 THEN RAISE EXCEPTION 'not 66'; END IF; RETURN NEW; END $$"
+    )
+    database.execute(
+        f"CREATE TRIGGER checked BEFORE INSERT ON {table} "
+        f"FOR EACH ROW EXECUTE FUNCTION {table}_check()"
+    )
+    writing = Writing(tmp_path / "outbox.db", database)
+    random = "".join(map(chr, Random(1).choices(range(33, 9000), k=9000)))  # it does not compress
+    bad: list[dict[str, Any]] = [
+        *({"id": 1, "twice": 5}, {"id": 2, "given": 7}, {"id": 3, "text": random}),
+        *({"id": 4, "place": 1}, {"id": 5, "number": 66}),
+        *({"id": UUID(int=1)}, {"id": 6, "day": 20260701}, {"id": 7, "price": True}),
+    ]
+    good = [{"id": number} for number in range(10, 21)]
+    writing.publish_rows(*(row for pair in itertools.zip_longest(good, bad) for row in pair if row))
+    writing.wait_until_delivered()
+    assert database.rows("id") == [(number,) for number in range(10, 21)]
+    assert [letter.payload for letter in writing.letters()] == [packed_row(row) for row in bad]
     writing.stop()
 
 

@@ -252,11 +252,30 @@ _UNKNOWN_CLASS = re.compile(r"adapt|bind", re.IGNORECASE)
 """What drivers say of values of classes that they do not know."""
 
 
+_OF_A_ROW = {
+    *("42846", "42804"),  # a value that cannot be converted to the type of its column
+    "428C9",  # a value for a column that the database computes
+    "44000",  # a row that a view does not show
+    *("54000", "54011"),  # a value that is too large for an index, or a row for a page
+    *("P0001", "P0004"),  # what a trigger raises
+}
+"""States of SQL for which a row is the cause, besides `_REFUSALS`; see PostgreSQL, appendix A."""
+
+
 def _is_refusal(error: Exception) -> bool:
     """Whether something is wrong with a row, and will be whenever it is written."""
+    if _state_of(error) in _OF_A_ROW:
+        return True
     if isinstance(error, (sa.exc.ProgrammingError, sa.exc.InterfaceError)):
         return _UNKNOWN_CLASS.search(str(error.orig)) is not None
     return isinstance(error, _REFUSALS) or type(error) is sa.exc.StatementError
+
+
+def _state_of(error: Exception) -> str | None:
+    """The state of SQL that *error* has, in PostgreSQL's drivers."""
+    cause = getattr(error, "orig", None)
+    state: str | None = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+    return state
 
 
 def reason_of(error: BaseException) -> str:
