@@ -58,3 +58,37 @@ reveal_type(keyed.to(remind))  # R: Pipeline[str]
 reveal_type(keyed.to(idle))  # R: Pipeline[bytes]
 reveal_type(source.to(ask))  # R: Pipeline[list[int]]
 reveal_type(migrated({}))  # R: dict[str, Any]
+
+
+def both_called(name: str, count: Count, timers: Timers) -> str | None:
+    return name or None
+
+
+@wallaroo.state_computation(name="both", state=Count, on_timer=both_called)
+def both(number: int, count: Count, timers: Timers) -> bytes | None:
+    return bytes(number)
+
+
+def many_called(name: str, count: Count, timers: Timers) -> list[str]:
+    return [name]
+
+
+@wallaroo.state_computation_multi(name="many", state=Count, on_timer=many_called)
+def many(number: int, count: Count, timers: Timers) -> list[bytes] | None:
+    return None
+
+
+@wallaroo.computation(name="either")
+def either(output: bytes | str) -> int:
+    return len(output)
+
+
+@wallaroo.computation(name="only bytes")
+def only_bytes(output: bytes) -> int:
+    return len(output)
+
+
+reveal_type(keyed.to(both))  # R: Pipeline[bytes | str]
+reveal_type(keyed.to(many))  # R: Pipeline[bytes | str]
+reveal_type(keyed.to(both).to(either))  # R: Pipeline[int]
+keyed.to(both).to(only_bytes)  # E: has incompatible type "Computation[bytes, int]"

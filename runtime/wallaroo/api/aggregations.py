@@ -105,11 +105,11 @@ class Aggregation(ABC, Generic[In_contra, Accumulator, Out_co]):
         """Return a new, empty accumulator: combining it with another changes nothing."""
 
     @abstractmethod
-    def update(self, message: In_contra, accumulator: Accumulator) -> None:
+    def update(self, message: In_contra, accumulator: Accumulator, /) -> None:
         """Add *message* to *accumulator*, in place."""
 
     @abstractmethod
-    def combine(self, one: Accumulator, other: Accumulator) -> Accumulator:
+    def combine(self, one: Accumulator, other: Accumulator, /) -> Accumulator:
         """Return a new accumulator with the messages of *one*, followed by those of *other*."""
 
     @abstractmethod
@@ -117,6 +117,7 @@ class Aggregation(ABC, Generic[In_contra, Accumulator, Out_co]):
         self,
         key: Any,
         accumulator: Accumulator,
+        /,
         *args: Any,  # typed so that a checker accepts subclasses with and without a window
         **kwargs: Any,
     ) -> Out_co | None:

@@ -33,6 +33,8 @@ from wallaroo.api.stages import Origin, RemainingPath, SourcePath, Stage, merged
 from wallaroo.api.state_functions import (
     MultiStateComputation,
     StateComputation,
+    TimedMultiStateComputation,
+    TimedStateComputation,
 )
 from wallaroo.api.tables import SQLSinkConfig
 from wallaroo.api.web import SSESinkConfig, WebhookSinkConfig
@@ -124,6 +126,19 @@ class Pipeline(Generic[Message]):
     def to(
         self, computation: BatchComputation[Message, Iterable[Next | None]]
     ) -> Pipeline[Next]: ...
+
+    @overload
+    def to(
+        self, computation: TimedStateComputation[Message, Any, Next | None, Other | None]
+    ) -> Pipeline[Next | Other]: ...
+
+    @overload
+    def to(
+        self,
+        computation: TimedMultiStateComputation[
+            Message, Any, Iterable[Next | None] | None, Iterable[Other | None] | None
+        ],
+    ) -> Pipeline[Next | Other]: ...
 
     @overload
     def to(self, computation: StateComputation[Message, Any, Next | None]) -> Pipeline[Next]: ...

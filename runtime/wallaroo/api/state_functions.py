@@ -13,6 +13,8 @@ from wallaroo.errors import WallarooParameterError
 
 OnTimer = TypeVar("OnTimer")
 """Result of the function that timers call."""
+Called_co = TypeVar("Called_co", covariant=True)
+"""The same, of a declared computation."""
 OnTimers = TypeVar("OnTimers", bound=Iterable[Any] | None)
 """Result of such a function that returns any number of messages."""
 
@@ -88,7 +90,9 @@ class MultiStateComputation(AnyStateComputation[In_contra, State, Result_co]):
     multi = True
 
 
-class TimedStateComputation(StateComputation[In_contra, State, Result_co]):
+class TimedStateComputation(
+    StateComputation[In_contra, State, Result_co], Generic[In_contra, State, Result_co, Called_co]
+):
     """A state computation with timers, which its function receives as a third argument."""
 
     def __call__(  # type: ignore[override]
@@ -98,7 +102,10 @@ class TimedStateComputation(StateComputation[In_contra, State, Result_co]):
         return self.function(message, state, timers)  # type: ignore[call-arg]
 
 
-class TimedMultiStateComputation(MultiStateComputation[In_contra, State, Result_co]):
+class TimedMultiStateComputation(
+    MultiStateComputation[In_contra, State, Result_co],
+    Generic[In_contra, State, Result_co, Called_co],
+):
     """The same, for any number of messages."""
 
     def __call__(  # type: ignore[override]
@@ -128,7 +135,7 @@ def state_computation(
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], Result]],
-    TimedStateComputation[In, State, Result | OnTimer],
+    TimedStateComputation[In, State, Result, OnTimer],
 ]: ...
 
 
@@ -154,7 +161,7 @@ def state_computation(
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], tuple[Result, Any]]],
-    TimedStateComputation[In, State, tuple[Result | OnTimer, Any]],
+    TimedStateComputation[In, State, tuple[Result, Any], tuple[OnTimer, Any]],
 ]: ...
 
 
@@ -219,7 +226,7 @@ def state_computation_multi(
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], Results]],
-    TimedMultiStateComputation[In, State, Results | OnTimers],
+    TimedMultiStateComputation[In, State, Results, OnTimers],
 ]: ...
 
 
@@ -246,7 +253,7 @@ def state_computation_multi(
     event_time: Callable[[Any], int] | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], tuple[Results, Any]]],
-    TimedMultiStateComputation[In, State, tuple[Results | OnTimers, Any]],
+    TimedMultiStateComputation[In, State, tuple[Results, Any], tuple[OnTimers, Any]],
 ]: ...
 
 
