@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
@@ -210,11 +211,12 @@ def note_then_fail(message: Any) -> Any:
 
 
 def one_list() -> Any:
-    """A step with one list for all its messages; steps of their own may run in other processes."""
-    made: list[Any] = []
+    """A step with one list for all its messages; each process has one, as which threads count."""
+    own = threading.local()
 
     @wallaroo.computation(name="one list for all")
     def filled(message: Any) -> Any:
+        made: list[Any] = own.__dict__.setdefault("made", [])
         made[:] = [letter_of(message), number_of(message), shown(message)[:40]]
         return made
 
