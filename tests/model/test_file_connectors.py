@@ -117,10 +117,34 @@ def test_a_line_over_the_limit_is_told(tmp_path: Path, data: bytes) -> None:
 @pytest.mark.parametrize("follow", [True, False])
 def test_a_file_that_has_become_shorter_is_told(tmp_path: Path, follow: bool) -> None:
     (tmp_path / "lines").write_bytes(b"one\n")
-    with pytest.raises(
-        RuntimeFailure, match="has 4 bytes, but 8 bytes of it have already been read"
-    ):
+    with pytest.raises(FrameError, match="has 4 bytes, but 8 bytes of it have already been read"):
         next(lines(tmp_path / "lines", follow=follow).read(8))
+
+
+@pytest.mark.parametrize("done", ["removed", "replaced"])
+def test_a_followed_file_that_is_removed_or_replaced_is_told(tmp_path: Path, done: str) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\n")
+    following: Any = lines(path, follow=True).read(None)
+    with contextlib.closing(following):
+        assert [next(following) for _ in range(2)] == [(b"one", 4), None]
+        path.rename(tmp_path / "lines.1")
+        if done == "replaced":
+            path.write_bytes(b"another\n")
+        with pytest.raises(FrameError, match="was removed or replaced after 4 bytes of it had bee"):
+            next(following)
+
+
+def test_a_file_is_not_read_on_within_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntwo")
+    assert [position for _, position in read(lines(path))] == [4, 7]
+    path.write_bytes(b"one\ntwo\nthree\n")  # it had no line feed yet
+    assert read(lines(path), 4) == [(b"two", 8), (b"three", 14)]
+    assert [payload for payload, _ in read(lines(path), 7)] == [b"", b"three"]
+    path.write_bytes(b"another\n")
+    with pytest.raises(FrameError, match="has changed: no line ends at byte 4, up to which it has"):
+        read(lines(path), 4)
 
 
 class Kill(BaseException):
@@ -215,6 +239,29 @@ def test_a_file_that_somebody_shortened_goes_on_at_its_end(out: Path) -> None:
     out.write_bytes(b"")
     write(out, 1, b"def")
     assert out.read_bytes() == b"def"
+
+
+@pytest.mark.parametrize("done", ["removed", "replaced"])
+def test_a_file_that_is_removed_or_replaced_while_it_is_written_is_told(
+    out: Path, done: str
+) -> None:
+    sink = FileSink(out, lines=True)
+    sink.open("a")
+    sink.write(0, [b"one"])
+    moved = out.rename(out.with_name("out.1"))
+    if done == "replaced":
+        out.touch()
+    with pytest.raises(
+        RuntimeFailure, match="was removed or replaced: a new file gets the next ou"
+    ):
+        sink.write(1, [b"two"])
+    sink.close()
+    sink.open("a")  # as it is after an error
+    sink.write(0, [b"one", b"two", b"three"])
+    sink.close()
+    assert moved.read_bytes() == b"one\n"
+    moved.unlink()
+    assert out.read_bytes() == b"two\nthree\n"
 
 
 def test_a_file_has_one_writer(out: Path) -> None:

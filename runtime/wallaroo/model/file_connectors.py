@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.errors import FrameError, RuntimeFailure
@@ -43,6 +43,7 @@ class FileSource(MessageSource[int]):
         offset, rest = position or 0, b""
         cut = self._lines if self._framing is None else self._frames
         with self._path.open("rb") as file:
+            self._check_line(file, offset)
             file.seek(offset)
             while True:
                 block = file.read(_BLOCK_BYTES)
@@ -61,9 +62,15 @@ class FileSource(MessageSource[int]):
                         f"{self._path} has {size} bytes, but {offset} bytes of it have already "
                         "been read: the file must only grow"
                     )
-                    raise RuntimeFailure(msg)
+                    raise FrameError(msg)
                 if not self._follow:
                     break
+                if not _is_at(self._path, file.fileno()):
+                    msg = (
+                        f"{self._path} was removed or replaced after {offset} bytes of it had been "
+                        "read: the file must only grow"
+                    )
+                    raise FrameError(msg)
                 yield None
         if rest and self._framing is not None:
             msg = f"{self._path}, byte {offset}: the last {len(rest)} bytes are an incomplete frame"
@@ -73,6 +80,23 @@ class FileSource(MessageSource[int]):
 
     def __str__(self) -> str:
         return f"file {self._path}"
+
+    def _check_line(self, file: BinaryIO, offset: int) -> None:
+        """Refuse to go on within a line: the file is another one, or was written anew.
+
+        Raises:
+            FrameError: No line ends at *offset*.
+        """
+        if self._framing is not None or not offset:
+            return
+        file.seek(offset - 1)
+        around = file.read(2)  # the last line may have had no line feed when it was read
+        if len(around) > 1 and b"\n" not in around:
+            msg = (
+                f"{self._path} has changed: no line ends at byte {offset}, up to which it has been "
+                "read; the file must only grow"
+            )
+            raise FrameError(msg)
 
     def _frames(self, data: bytes) -> tuple[list[bytes], int, bytes, str | None]:
         """Return payloads, the overhead of each in bytes, the remaining data, and a problem."""
@@ -88,6 +112,14 @@ class FileSource(MessageSource[int]):
                 problem = f"the line is longer than the limit of {self._max_frame} bytes"
                 return lines[:number], 1, b"", problem
         return lines, 1, rest, None
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether the open file *descriptor* is the one that has the name *path*."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 class FileSink(OutputSink):
@@ -130,6 +162,9 @@ class FileSink(OutputSink):
         new = outputs[max(0, self._next - first) :]
         if not new:
             return
+        if not _is_at(self._path, self._file):
+            msg = f"{self._path} was removed or replaced: a new file gets the next outputs"
+            raise RuntimeFailure(msg)
         data = memoryview(b"".join(part for output in new for part in (output, self._end)))
         size = self._size
         while data:
