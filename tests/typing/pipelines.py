@@ -144,3 +144,17 @@ orders.to_sinks([sink])  # E: List item 0 has incompatible type "TCPSinkConfig[i
 page = wallaroo.SSESinkConfig("", 0, encode)
 orders.to_sink(page)  # E: has incompatible type "SSESinkConfig[int]"
 wallaroo.TCPSinkConfig("", 0, decode)  # E: Argument 3 to "TCPSinkConfig" has incompatible type
+
+
+@wallaroo.computation(name="either")
+def either(order: Order) -> Order | str | None:
+    return order
+
+
+@wallaroo.computation(name="length")
+def length(thing: Order | str) -> int:
+    return len(thing)
+
+
+several: wallaroo.Pipeline[Order | str] = orders.to(either)
+reveal_type(several.to(length))  # R: Pipeline[int]
