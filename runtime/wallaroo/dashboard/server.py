@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import math
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -36,7 +35,7 @@ from wallaroo.dashboard.dead_letters import DeadLetterRoutes
 from wallaroo.dashboard.pausing import PauseRoutes
 from wallaroo.dashboard.watch import Watch
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.connectors.http.connection import Admission, limited
+from wallaroo.gateway.connectors.http.connection import Admission, limited, stopping
 from wallaroo.gateway.connectors.http.serving import HEAD_S
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.metrics.exposition import CONTENT_TYPE, exposition
@@ -132,14 +131,11 @@ class DashboardServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop serving. Requests in progress are cancelled, which is not logged as an error."""
-        uvicorn_log = logging.getLogger("uvicorn.error")
-        level = uvicorn_log.level
-        uvicorn_log.setLevel(logging.CRITICAL)
-        self._server.should_exit = True
-        self._thread.join()
+        """Stop serving. Requests in progress are cancelled."""
+        with stopping():
+            self._server.should_exit = True
+            self._thread.join()
         self._socket.close()
-        uvicorn_log.setLevel(level)
 
     async def _page(self, _request: Request) -> Response:
         return FileResponse(_STATIC / "index.html", headers=_HEADERS)

@@ -16,7 +16,7 @@ import pytest
 from tests.gateway.harness import NOWHERE, Authority, Loop
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.connectors.http import server
+from wallaroo.gateway.connectors.http import server, serving
 from wallaroo.gateway.connectors.http.sources import HTTPSources
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.journal.journal import Journal
@@ -202,6 +202,21 @@ def test_a_stop_answers_what_was_taken_and_a_new_start_continues(tmp_path: Path)
             with pytest.raises(ConnectionRefusedError):
                 running.post(b"late")
             assert running.payloads() == [b"%d" % number for number in range(start + 1)]
+
+
+def test_a_stop_cuts_off_half_a_body_and_logs_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serving, "_STOP_S", 0)
+    with (
+        Running(tmp_path) as running,
+        socket.create_connection(running.address, PATIENCE_S) as connection,
+    ):
+        connection.sendall(b"POST /in HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhal")
+        wait_until(lambda: running.sources.connections, "the connection")
+        running.stop()
+        assert running.journal.end == 0
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_a_body_that_does_not_come_is_not_waited_for_without_end(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 
 import h11
 import structlog
@@ -128,6 +129,18 @@ class Connection(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+@contextlib.contextmanager
+def stopping() -> Iterator[None]:
+    """Inside the block, uvicorn does not log as errors that requests in progress are cancelled."""
+    uvicorn_log = logging.getLogger("uvicorn.error")
+    level = uvicorn_log.level
+    uvicorn_log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        uvicorn_log.setLevel(level)
 
 
 _TOO_MANY = (

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from wallaroo.gateway.connectors.http.connection import Admission, limited
+from wallaroo.gateway.connectors.http.connection import Admission, limited, stopping
 
 _STOP_S = 5
 """Seconds that requests in progress have at a stop: as many as a stop spends on TCP senders."""
@@ -89,8 +89,9 @@ class Serving:
 
     def stop(self) -> None:
         """Accept no more requests; returns when those in progress are answered."""
-        self._server.should_exit = True
-        self._thread.join()
+        with stopping():
+            self._server.should_exit = True
+            self._thread.join()
         self._socket.close()
 
 
