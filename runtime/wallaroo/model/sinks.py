@@ -178,7 +178,7 @@ class SinkResolver:
         if config.framing not in {"none", "lines"}:
             problem = f"{where}: framing is {config.framing!r}; expected 'none' or 'lines'"
             self._problems.add(config.place, problem)
-        other = self._written.setdefault(config.path, config)
+        other = self._written.setdefault(config.path.resolve(), config)
         if other is not config:
             problem = f"{where}: {config.path} is written by the sink at {other.place} already"
             self._problems.add(config.place, problem)
