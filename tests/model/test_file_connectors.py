@@ -135,6 +135,12 @@ def test_a_followed_file_that_is_removed_or_replaced_is_told(tmp_path: Path, don
             next(following)
 
 
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FrameError, match="is a pipe, of which nothing can be read again"):
+        read(lines(tmp_path / "pipe"))
+
+
 def test_a_file_is_not_read_on_within_a_line(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"one\ntwo")

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -42,6 +43,9 @@ class FileSource(MessageSource[int]):
         """See `MessageSource.read`."""
         offset, rest = position or 0, b""
         cut = self._lines if self._framing is None else self._frames
+        if stat.S_ISFIFO(self._path.stat().st_mode):  # to open it would wait for a writer
+            msg = f"{self._path} is a pipe, of which nothing can be read again: use a file"
+            raise FrameError(msg)
         with self._path.open("rb") as file:
             self._check_line(file, offset)
             file.seek(offset)
