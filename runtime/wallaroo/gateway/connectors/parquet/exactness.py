@@ -25,6 +25,8 @@ _PLAIN = (
     (pa.types.is_boolean, {bool, type(None)}),
     (pa.types.is_string, {str, type(None)}),
     (pa.types.is_binary, {bytes, type(None)}),
+    (pa.types.is_date, {date, type(None)}),
+    (pa.types.is_decimal, {Decimal, type(None)}),
 )
 """Kinds of types, and the classes whose values they keep or refuse."""
 
@@ -37,6 +39,9 @@ def keeps_all(values: Sequence[Any], kind: pa.DataType) -> bool:
         (True, False)
     """
     classes = set(map(type, values))
+    if pa.types.is_timestamp(kind) and classes <= {datetime, type(None)}:
+        has_zone = kind.tz is not None
+        return all(one is None or (one.tzinfo is not None) == has_zone for one in values)
     return any(is_kind(kind) and classes <= kept for is_kind, kept in _PLAIN)
 
 
