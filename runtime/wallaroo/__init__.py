@@ -52,13 +52,12 @@ from wallaroo.api.functions import (
 )
 from wallaroo.api.gathered_functions import computation_async, computation_batch
 from wallaroo.api.joins import asof_join, interval_join, table_join
-from wallaroo.api.kafka import (
+from wallaroo.api.kafka import KafkaSinkConfig, KafkaSourceConfig
+from wallaroo.api.kafka_options import (
     CustomKafkaSinkCLIParser,
     CustomKafkaSourceCLIParser,
     DefaultKafkaSinkCLIParser,
     DefaultKafkaSourceCLIParser,
-    KafkaSinkConfig,
-    KafkaSourceConfig,
     kafka_parse_sink_options,
     kafka_parse_source_options,
 )

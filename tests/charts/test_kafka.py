@@ -12,7 +12,7 @@ import yaml
 
 from tests.charts.harness import CHARTS, Helm, Object, RefusedError, one, pods
 from tests.charts.test_objects import CASES
-from wallaroo.api.kafka import kafka_parse_sink_options, kafka_parse_source_options
+from wallaroo.api.kafka_options import kafka_parse_sink_options, kafka_parse_source_options
 from wallaroo.gateway.connectors.kafka.settings import VARIABLE
 from wallaroo.model.kafka import is_secret
 

@@ -95,6 +95,9 @@ numbers.to_sink(lines_sink)  # E: has incompatible type "SinkConfig[str]"
 orders = wallaroo.KafkaSourceConfig("orders", "broker:9092", bytes.decode)
 reveal_type(orders)  # R: KafkaSourceConfig[str]
 reveal_type(wallaroo.source("Orders", orders).to(Shout()))  # R: Pipeline[str]
+named = wallaroo.KafkaSourceConfig(topic="orders", brokers="broker", decoder=bytes.decode)
+reveal_type(named)  # R: KafkaSourceConfig[str]
+wallaroo.KafkaSinkConfig(topic="out", brokers="broker", encoder=wallaroo.encoder(str.encode))
 by_options = wallaroo.DefaultKafkaSourceCLIParser(bytes.decode)
 out = wallaroo.KafkaSinkConfig("out", "broker:9092", wallaroo.encoder(str.encode))
 wallaroo.source("Orders", by_options).to_sink(out)
