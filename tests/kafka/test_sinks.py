@@ -50,22 +50,6 @@ def test_outputs_are_there_once_whatever_step_of_a_transaction_is_the_last(
         assert broker.values(topic) == app.published()
 
 
-def test_a_sink_that_gets_another_topic_after_a_kill_writes_nothing_twice(broker: Broker) -> None:
-    first, second = broker.topic(), broker.topic()
-    texts = {"source": broker.topic(), "brokers": broker.address}
-    with topics(sink=first, **texts) as app:
-        with app.started() as (client, gateway):
-            wait_delivered(client)
-            (app.faults / "kafka-sink-after-commit").touch()
-            app.publish_until_killed(client, 50)
-            assert gateway.wait(PATIENCE_S) != 0
-        app.describe(sink=second, **texts)
-        with app.running() as client:
-            app.publish(client, 50)
-            wait_delivered(client)
-        assert broker.values(first) + broker.values(second) == app.published()
-
-
 def test_an_output_for_a_partition_that_there_is_not_waits_and_is_named(broker: Broker) -> None:
     topic = broker.topic()
     with topics(source=broker.topic(), sink=topic, brokers=broker.address) as app:

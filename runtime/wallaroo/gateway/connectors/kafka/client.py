@@ -120,35 +120,13 @@ class TopicClient:
     def ask(self) -> Asked:
         """Ask the brokers for the topic, without waiting for the answer, as `answered` does."""
         from confluent_kafka import TopicCollection
-
-        topics = TopicCollection([self.topic.name])
-        asked = self._connected().describe_topics(topics, request_timeout=REQUEST_S)
-        return asked[self.topic.name]
-
-    def topics_of(self, group: str) -> set[str]:
-        """The topics for which *group* has positions.
-
-        Raises:
-            KafkaException: No broker answers, or it does not permit it.
-        """
-        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
-
-        request = [ConsumerGroupTopicPartitions(group)]
-        asked = self._connected().list_consumer_group_offsets(request, request_timeout=REQUEST_S)
-        try:
-            found = asked[group].result(2 * REQUEST_S).topic_partitions or []
-        except KafkaException as error:
-            if error.args[0].name() == "GROUP_ID_NOT_FOUND":
-                return set()
-            raise
-        return {one.topic for one in found}
-
-    def _connected(self) -> Any:
         from confluent_kafka.admin import AdminClient
 
         if self._admin is None:
             self._admin = AdminClient(self._options({}, {}))
-        return self._admin
+        topics = TopicCollection([self.topic.name])
+        asked = self._admin.describe_topics(topics, request_timeout=REQUEST_S)
+        return asked[self.topic.name]
 
     def answered(self, asked: Asked) -> tuple[str, list[int]]:
         """The topic's ID, which no other topic of the same name has, and its partitions.

@@ -157,18 +157,14 @@ class KafkaSinkWriter(SinkThread):
                     producer.abort_transaction(_TURN_S)
 
     def _stored_number(self) -> int:
-        """Number of the output after the last that is in a topic; 0 if there is none.
-
-        The sink may have had another topic, of which the outbox does not know the last commit.
-        """
+        """Number of the output after the last that is in the topic; 0 if there is none."""
         from confluent_kafka import TopicPartition
 
-        topics = {self._sink.topic.name, *self._client.topics_of(self._numbering)}
-        at = [TopicPartition(name, _NUMBER_PARTITION) for name in topics]
         with contextlib.closing(self._client.consumer(self._numbering)) as consumer:
-            found = consumer.committed(at, REQUEST_S)
+            at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION)
+            (found,) = consumer.committed([at], REQUEST_S)
             self._group = consumer.consumer_group_metadata()
-        return max(0, *(one.offset for one in found))
+        return max(0, found.offset)
 
     def _gathered(self) -> list[Delivery]:
         """Outputs that are published, in order, for one transaction."""
