@@ -17,7 +17,7 @@ from wallaroo.cli.streams import Cutter, FramingName
 from wallaroo.run.background_run import BackgroundRun
 
 APPS = Path(__file__).parents[2] / "apps"
-PATIENCE_S = 90.0
+PATIENCE_S = 150.0
 """How long to wait for what must happen before a test fails."""
 
 
