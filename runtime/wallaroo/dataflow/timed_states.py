@@ -139,7 +139,7 @@ class TimedStates:
         then = self._after[stage.number]
         for place, output in enumerate(outputs):
             then((*stamp, place), key, output)
-        self._settle(timing, stamp, where, max(time.watermark, time.reached(arrived_ns)), _AFTER)
+        self._settle(timing, stamp, where, time.reached(arrived_ns), _AFTER)
         self._note(timing, where)
 
     def tick(self, stamp: Stamp, number: int, key: Any) -> None:

@@ -89,11 +89,6 @@ class SimulatedTimes:
         time = times[key] = timing.arrived(times.get(key), now_ns, now)
         return CallTimers(key, time.watermark, time.timers, in_timer=False)
 
-    def end(self, state: str, key: Any, now_ns: int) -> None:
-        """Call what the message that was processed last has set to a time that has passed."""
-        if (time := self._times[state].get(key)) is not None:
-            self._settle(state, key, max(time.watermark, time.reached(now_ns)))
-
     def _settle(self, state: str, key: Any, until: int) -> None:
         timing, times = self._timings[state], self._times[state]
         while (time := times.get(key)) is not None:

@@ -43,7 +43,7 @@ class KeyTime:
 
     def reached(self, now_ns: int) -> int:
         """The time of the key if it is silent until *now_ns*."""
-        return (self.latest or 0) + max(0, now_ns - self.seen_ns)
+        return max(self.watermark, (self.latest or 0) + max(0, now_ns - self.seen_ns))
 
     def clock_at(self, time: int) -> int:
         """The clock at which the key reaches *time* if it is silent."""

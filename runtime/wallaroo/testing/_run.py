@@ -271,7 +271,8 @@ class Run:
                 passed = (timers,) if step.on_timer is not None else ()
                 yield from self._compute(pipeline, step, key, message, *passed)
             timers.end()
-            self._times.end(step.partition, key, self._now_ns)
+            # what it has set to a time that has passed
+            self._times.tick(step.partition, key, self._now_ns)
         finally:
             self._note_due(self._times.due_ns(step.partition, key))
 
