@@ -55,23 +55,7 @@ class KafkaSourceConfig(Generic[Result_co]):
         topic: str,
         brokers: Brokers,
         decoder: Callable[[Any], Result_co | None] | PayloadDecoder[Result_co | None],
-        /,
         *,
-        start: Literal["earliest", "latest"] | datetime | int = "earliest",
-        envelope: bool = False,
-        on_lost: Literal["stop", "skip"] = "stop",
-        group: str | None = None,
-        settings: Settings | None = None,
-        settings_file: str | os.PathLike[str] | None = None,
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self,
-        topic: str,
-        brokers: Brokers,
-        *,
-        decoder: Callable[[Any], Result_co | None] | PayloadDecoder[Result_co | None],
         start: Literal["earliest", "latest"] | datetime | int = "earliest",
         envelope: bool = False,
         on_lost: Literal["stop", "skip"] = "stop",
@@ -168,20 +152,7 @@ class KafkaSinkConfig(Generic[In_contra]):
         topic: str,
         brokers: Brokers,
         encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
-        /,
         *,
-        transactions: bool = True,
-        settings: Settings | None = None,
-        settings_file: str | os.PathLike[str] | None = None,
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self,
-        topic: str,
-        brokers: Brokers,
-        *,
-        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
         transactions: bool = True,
         settings: Settings | None = None,
         settings_file: str | os.PathLike[str] | None = None,
@@ -263,7 +234,7 @@ def parsed_brokers(brokers: str, option: str) -> list[tuple[str, str]]:
     """Host and port of each address in *brokers*, `HOST[:PORT],…`.
 
     Raises:
-        UsageError: One is no address; the message names *option*.
+        UsageError: An address is invalid; the message names *option*.
     """
     found = []
     for broker in brokers.split(","):

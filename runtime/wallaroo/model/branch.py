@@ -150,13 +150,13 @@ class BranchResolver:
             if_generator=None if multi else "decorate it with @computation_multi",
         )
         function = returning_list(function, name) if multi else function
+        place = place_of(step.computation, step.place)
         if not isinstance(computation.retry, Retries | None):
             retry = describe(computation.retry)
             sentence = f"{where}, step {name!r}: retry is {retry}; expected wallaroo.retries(…)"
-            self._problems.add(place_of(step.computation, step.place), sentence)
-            return Compute(name, function, multi, place_of(step.computation, step.place))
-        function = retrying(function, computation.retry)
-        return Compute(name, function, multi, place_of(step.computation, step.place))
+            self._problems.add(place, sentence)
+            return Compute(name, function, multi, place)
+        return Compute(name, retrying(function, computation.retry), multi, place)
 
     def _stateful(self, step: DeclaredStep, where: str, key: Key | None) -> Step:
         is_windows = isinstance(step.computation, (Windowing, JoinInput))

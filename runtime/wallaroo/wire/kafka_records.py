@@ -201,13 +201,12 @@ def _number(name: str, value: Any, least: int, most: int) -> int | None:
 
 
 def _header(header: Any) -> tuple[str, bytes | None]:
-    if not isinstance(header, Sequence) or len(header) != len(("name", "value")):
-        msg = f"a record has the header {header!r:.100}; expected a pair of name and value"
-        raise TypeError(msg)
-    name, content = header
-    if not isinstance(name, str) or isinstance(header, str):
-        msg = f"a record has the header {header!r:.100}; expected a pair of name and value"
-        raise TypeError(msg)
+    match header:
+        case (str(name), content):  # which a text of two letters is not
+            pass
+        case _:
+            msg = f"a record has the header {header!r:.100}; expected a pair of name and value"
+            raise TypeError(msg)
     if "\0" in name:
         msg = f"a header of a record has the name {name!r:.100}; expected no NUL character"
         raise ValueError(msg)
