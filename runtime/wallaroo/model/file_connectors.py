@@ -86,7 +86,7 @@ class FileSource(MessageSource[int]):
         return f"file {self._path}"
 
     def _check_line(self, file: BinaryIO, offset: int) -> None:
-        """Refuse to go on within a line: the file is another one, or was written anew.
+        """Refuse to resume in the middle of a line: the file was replaced or rewritten.
 
         Raises:
             FrameError: No line ends at *offset*.

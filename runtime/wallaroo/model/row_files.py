@@ -80,7 +80,7 @@ class RowFiles(MessageSource[Position]):
     def _pattern(self) -> tuple[Path, str] | None:
         """The directory before the first wildcard, and the pattern from there; None without one.
 
-        A name that there is, such as `orders[1]`, is no pattern.
+        A name that exists, such as `orders[1]`, is taken literally.
         """
         directory, names = Path(self._path.anchor), self._path.parts[1:]
         for number, name in enumerate(names):
