@@ -22,6 +22,7 @@ import structlog
 
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.binding import listening_socket
+from wallaroo.system.reading import pause_reading
 from wallaroo.system.strangers import Strangers
 
 log = structlog.get_logger("wallaroo.gateway")
@@ -250,7 +251,7 @@ class _Outside(_Side):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.made.pause_reading()
+        pause_reading(self.made)
         # asyncio does it only for sockets that name their protocol
         accepted = self.made.get_extra_info("socket")
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -336,4 +337,4 @@ class _Inside(_Side):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.made.pause_reading()  # Flight speaks at once, and TLS may have to begin before
+        pause_reading(self.made)  # Flight speaks at once, and TLS may have to begin before

@@ -20,6 +20,7 @@ from wallaroo.gateway.connectors.tcp.drain import Drain
 from wallaroo.gateway.connectors.tcp.limits import Progress
 from wallaroo.gateway.connectors.tcp.misdirected import Misdirected
 from wallaroo.model.endpoints import TCPSource
+from wallaroo.system.reading import pause_reading
 from wallaroo.wire.acknowledged import PREAMBLE
 from wallaroo.wire.unframed import Delimited, StreamFormat
 
@@ -162,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
     def pause(self) -> None:
         """Stop reading."""
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+            pause_reading(self._transport)
 
     def resume(self) -> None:
         """Read on."""
