@@ -13,16 +13,19 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from tests.helpers import ROOT
 from tests.spark.harness import Receiver, run, send
 from tests.test_wheel import build, call, content
 from wallaroo.engine.realtime.jar import jar
 
+LOCK = ROOT / "requirements.lock"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SUPPORTED = sorted(
     (int(major), int(minor))
@@ -90,8 +93,7 @@ def installed(
             (site / path.name).symlink_to(path)
     jar()
     wheel, sdist = (build(kind, ROOT, folder / kind) for kind in ("wheel", "sdist"))
-    lock = (ROOT / "requirements.lock").read_text()
-    locked = re.findall(r"^[a-z0-9.-]+==[^ ]+", lock, re.MULTILINE)
+    locked = re.findall(r"^[a-z0-9.-]+==[^ ]+", LOCK.read_text(), re.MULTILINE)
     (folder / "locked.txt").write_text("\n".join(locked))
     made = Installation(folder / "env" / "bin" / "python", wheel, sdist)
     done = made.pip("install", "-c", str(folder / "locked.txt"), f"{wheel}[codecs,java,kafka]")
@@ -118,6 +120,17 @@ def test_the_project_names_the_versions_that_it_can_be_installed_on() -> None:
     named = f"Python 3.{first[1]} to 3.{last[1]}"
     for page in ("README.md", "docs/installation.md", "docs/tutorial.md", "CONTRIBUTING.md"):
         assert named in (ROOT / page).read_text(), page
+
+
+def test_the_locked_packages_take_the_oldest_python_of_all() -> None:
+    """Debian 12 has 3.11.2: a package that asks for 3.11.5 would end `make setup` there."""
+    first = "{}.{}.0".format(*SUPPORTED[0])
+    for name in re.findall(r"^([a-z0-9.-]+)==", LOCK.read_text(), re.MULTILINE):
+        try:
+            asked = metadata.metadata(name).json.get("requires_python", "")
+        except metadata.PackageNotFoundError:  # one for other platforms
+            continue
+        assert SpecifierSet(str(asked)).contains(first), f"{name} needs Python {asked}"
 
 
 @pytest.mark.timeout(600)
