@@ -24,6 +24,8 @@ PATIENCE_S = 420.0
 _PAUSE_S = 0.2
 _EVENTS = 40
 """Events of the namespace that an error quotes, at most."""
+_LINES = "--tail=12"
+"""Lines of each container that an error quotes, at most."""
 _INSTANCE = "app.kubernetes.io/instance"
 
 _SOON = {"periodSeconds": 1}
@@ -315,6 +317,18 @@ class Release:
         told = self.cluster.kubectl("get", kinds, "-o", "name", "-l", f"{_INSTANCE}={self.name}")
         return told.split()
 
+    def story(self) -> str:
+        """Its pods, and the last lines of each of their containers and of the one before it."""
+        told = [self.cluster.kubectl("get", "pods", "-o", "wide")]
+        for pod in self.cluster.select("pods", self._selector()):
+            name, spec = pod["metadata"]["name"], pod["spec"]
+            for container in [*spec.get("initContainers", []), *spec["containers"]]:
+                for options in ([], ["--previous"]):
+                    with contextlib.suppress(CommandFailedError):  # there is none
+                        lines = self.cluster.logs(name, "-c", container["name"], _LINES, *options)
+                        told += [f"{name} {container['name']} {' '.join(options)}", lines]
+        return "\n".join(told)
+
     def _selector(self, component: str = "") -> str:
         selector = f"{_INSTANCE}={self.name}"
         return f"{selector},app.kubernetes.io/component={component}" if component else selector
@@ -428,7 +442,11 @@ class Peer:
             done = not told["sending"] and told["received"] == told["due"]
             return told if done else None
 
-        return wait_for("all outputs", settled)
+        try:
+            return wait_for("all outputs", settled)
+        except AssertionError as error:
+            msg = f"{error}: {self.progress()}\n{self._release.story()}"
+            raise AssertionError(msg) from error
 
     def remove(self) -> None:
         """Remove it."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 import tempfile
+import time
 from pathlib import Path
 
 import structlog
 
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import EngineSettings
+from wallaroo.engine.base import EngineSettings, RunningEngine
 from wallaroo.engine.registry import engine_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.connector import Connector
@@ -55,7 +56,7 @@ def finish_leftover_batch(
             running = used.start(settings, program, layout, connector, launched, scratch)
             try:
                 running.hold()
-                running.finish_batch()
+                finish(running, gateway.patience_s)
             except Exception as error:
                 failure = running.failure() or str(error)
                 msg = f"the unfinished batch failed again: {failure}"
@@ -65,3 +66,24 @@ def finish_leftover_batch(
     finally:
         renewal.release()
     log.info("unfinished batch completed", state_dir=str(state.path))
+
+
+def finish(running: RunningEngine, patience_s: float, pause_s: float = 0.2) -> None:
+    """Finish the batch of *running*; what is missing at first, such as the gateway, may come.
+
+    Args:
+        running: The engine, which starts no other batch.
+        patience_s: Seconds to keep trying.
+        pause_s: Seconds between two attempts.
+
+    Raises:
+        RuntimeFailure: It cannot be finished.
+    """
+    give_up = time.monotonic() + patience_s
+    while True:
+        try:
+            return running.finish_batch()
+        except RuntimeFailure:
+            if running.failure() is not None or time.monotonic() >= give_up:
+                raise
+        time.sleep(pause_s)
