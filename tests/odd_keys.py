@@ -179,6 +179,10 @@ class Prefixed(str):
 class Things(enum.Enum):
     ONE = Plain()
 
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
+        """By value, as Python itself does it from 3.11.4 on."""
+        return Things, (self._value_,)
+
 
 class Summer(tzinfo):
     """Not the same object after pickling, and with an hour that comes twice."""
