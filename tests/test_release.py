@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from scripts.release import CHARTS, archive_of, image_of, packages, release
 
 from tests.charts.harness import Object, SdkHelm
-from tests.helpers import ROOT
+from tests.helpers import ROOT, unpack
 
 TIME = 1_700_000_000
 
@@ -25,7 +25,7 @@ def test_a_packed_chart_has_no_links_and_installs(chart: str, tmp_path: Path) ->
     packed = archive_of(ROOT / "helm" / chart, chart, tmp_path, TIME)
     with tarfile.open(packed) as archive:
         assert all(member.isreg() for member in archive.getmembers())
-        archive.extractall(tmp_path / "unpacked", filter="data")
+    unpack(packed, tmp_path / "unpacked")
     pytest.importorskip("helm_python")
     helm = SdkHelm()
     unpacked = names(helm.objects(tmp_path / "unpacked" / chart))

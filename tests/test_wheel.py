@@ -5,14 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import sysconfig
-import tarfile
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT
+from tests.helpers import ROOT, unpack
 from wallaroo.engine.realtime.jar import SOURCES, jar
 
 
@@ -67,8 +66,7 @@ def test_a_wheel_has_the_jar_of_the_real_time_engine_and_its_sources(wheel: Path
 
 def test_the_source_distribution_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     packed = build("sdist", ROOT, tmp_path / "sdist")
-    with tarfile.open(packed) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(packed, tmp_path)
     (unpacked,) = tmp_path.glob("wallaroo-*")
     again = build("wheel", unpacked, tmp_path / "wheel")
     assert content(again) == content(wheel)

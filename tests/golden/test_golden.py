@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import re
-import tarfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.golden import ALL, BUCKETS, HERE, PRESENT, Golden, entities, real_time
+from tests.helpers import unpack
 from tests.spark.in_process import InProcess
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntityCache
@@ -31,8 +31,7 @@ Told = dict[tuple[str, Any], tuple[type, Any]]
 
 
 def unpacked(archive: Path, directory: Path) -> Path:
-    with tarfile.open(archive) as opened:
-        opened.extractall(directory, filter="data")
+    unpack(archive, directory)
     return directory
 
 
