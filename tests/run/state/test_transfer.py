@@ -32,6 +32,15 @@ class Color(enum.Enum):
     RED = "red"
 
 
+class Right(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
 class Point(NamedTuple):
     x: int
     y: int
@@ -74,7 +83,7 @@ scalars = (
     | st.uuids()
     | st.complex_numbers(allow_nan=False)
     | st.builds(Point, st.integers(), st.integers())
-    | st.sampled_from(Color)
+    | st.sampled_from([*Color, *Level, *Right, Right.READ | Right.WRITE])
 )
 keys = scalars | st.tuples(scalars, scalars) | st.frozensets(scalars, max_size=3)
 values = st.recursive(

@@ -12,6 +12,7 @@ import base64
 import copyreg
 import datetime
 import decimal
+import enum
 import importlib
 import pickle
 import types
@@ -126,7 +127,7 @@ def _as_object(value: Any, around: tuple[int, ...]) -> Any:
     kind = type(value)
     opaque = {"$repr": repr(value)}
     try:
-        reduced = value.__reduce_ex__(2)
+        reduced = _reduced(value)
     except Exception:  # it cannot be pickled either
         return opaque
     if isinstance(reduced, str) or not _is_named(kind):
@@ -153,6 +154,13 @@ def _as_object(value: Any, around: tuple[int, ...]) -> Any:
     ):
         plain["$pairs"] = listed
     return plain
+
+
+def _reduced(value: Any) -> Any:
+    """What pickling saves of *value*: of members of enumerations, on every Python, their value."""
+    if isinstance(value, enum.Enum):  # before 3.11.4, Python itself saves their name
+        return type(value), (value.value,)
+    return value.__reduce_ex__(2)
 
 
 def _attributes(state: Any) -> dict[str, Any] | None:
