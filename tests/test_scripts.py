@@ -82,7 +82,8 @@ def test_setup_installs_no_system_packages_if_that_is_refused(tree: Path) -> Non
 @pytest.mark.parametrize(("answer", "agreed"), [("n", False), ("y", True), ("", True)])
 def test_setup_asks_on_a_terminal(tree: Path, answer: str, agreed: bool) -> None:
     variables = {**os.environ, **environment(tree)}
-    variables.pop("CI", None)
+    for name in ("CI", "PYTHON"):
+        variables.pop(name, None)
     with Terminal(tree, variables) as terminal:
         terminal.type("/bin/sh scripts/setup")
         terminal.wait_for("install the system packages python3 python3-venv with apt-get")

@@ -66,12 +66,16 @@ class Viewer:
                 client.request("GET", "/", headers={"Last-Event-ID": last})
                 answer = client.getresponse()
                 self.connections += 1
+                fields: dict[str, str] = {}
                 while not self._ending.is_set() and (line := answer.readline()):
-                    name, _, value = line.decode().rstrip("\n").partition(": ")
-                    if name == "id":
-                        last = value
-                    elif name == "data" and not value.startswith("{"):  # of what was missed
-                        self.texts.append(value)
+                    if line != b"\n":
+                        name, _, value = line.decode().rstrip("\n").partition(": ")
+                        fields[name] = value
+                        continue
+                    last = fields.get("id", last)  # only now: an event that was cut off comes again
+                    if not fields.get("data", "{").startswith("{"):  # not of what was missed
+                        self.texts.append(fields["data"])
+                    fields = {}
 
 
 def stage_and_publish(client: GatewayClient, epoch: int) -> None:
