@@ -188,9 +188,30 @@ def test_whoever_comes_back_too_late_is_told_how_many_are_gone(tmp_path: Path) -
         assert event["data"] == "x" * 100
         assert event["id"].endswith(f"-{told['next']}")
     with serving.viewer(Last_Event_ID="another-7") as viewer:  # of another state directory
-        assert viewer.event() == {"event": "missed", "data": '{"missed": null, "next": 22}'}
+        missed = viewer.event()
+        assert (missed["event"], missed["data"]) == ("missed", '{"missed": null, "next": 22}')
         serving.publish(b"new")
         assert viewer.texts(1) == ["new"]
+    serving.stop()
+
+
+@pytest.mark.parametrize("since", ["another-7", "first"])
+def test_whoever_leaves_before_an_event_gets_all_that_comes_meanwhile(
+    tmp_path: Path, since: str
+) -> None:
+    serving = Serving(tmp_path / "outbox.db", replace(SINK, keep_bytes=1000))
+    serving.publish_and_wait(b"gone")
+    with serving.viewer() as viewer:
+        last = viewer.last if since == "first" else since
+    serving.publish_and_wait(*[b"x" * 100] * 20)
+    with serving.viewer(Last_Event_ID=last) as viewer:
+        told = json.loads(viewer.event()["data"])
+        last = viewer.last
+    serving.publish_and_wait(b"new")
+    with serving.viewer(Last_Event_ID=last) as viewer:
+        event = viewer.event()
+        assert "event" not in event
+        assert event["id"].endswith(f"-{told['next']}")
     serving.stop()
 
 

@@ -164,20 +164,20 @@ class Viewers:
 
     def _begin(self, request: Request) -> tuple[int, bytes]:
         """Number of the first output for a viewer, and what it is sent before."""
-        greeting = b"retry: %d\n\n" % _RETRY_MS
+        retry = b"retry: %d\n" % _RETRY_MS
         last = request.headers.get("last-event-id") or request.query_params.get("last-event-id")
-        if not last:
-            following = self._history.next
-            # what to go on from, before there is an event
-            begun = self._history.identifier(following - 1)
-            return following, greeting.removesuffix(b"\n") + b"id: %b\n\n" % begun.encode()
-        known, first = self._history.number_of(last), self._history.first
+        known = self._history.number_of(last) if last else None
+        first = self._history.first
         if known is not None and known + 1 >= first:
-            return known + 1, greeting
+            return known + 1, retry + b"\n"
         number = self._history.next if known is None else first
+        # what to go on from, should the connection end before there is an event
+        begun = b"id: %b\n" % self._history.identifier(number - 1).encode()
+        if not last:
+            return number, retry + begun + b"\n"
         missed = None if known is None else first - known - 1
         said = json.dumps({"missed": missed, "next": number})
-        return number, greeting + b"event: missed\ndata: %b\n\n" % said.encode()
+        return number, retry + b"\n" + begun + b"event: missed\ndata: %b\n\n" % said.encode()
 
     async def _follow(
         self, number: int, woken: asyncio.Event, gone: asyncio.Task[None], send: Send
