@@ -36,7 +36,8 @@ def text_of(schema: SchemaText, codec: str) -> str:
         try:
             return Path(schema).read_text()
         except (OSError, ValueError) as error:
-            msg = f"{codec}: the schema in {os.fspath(schema)!r} cannot be read: {error}"
+            reason = getattr(error, "strerror", None) or error
+            msg = f"{codec}: the schema in {os.fspath(schema)!r} cannot be read: {reason}"
             raise WallarooParameterError(msg) from None
     if isinstance(schema, (Mapping, list)):
         return json.dumps(schema)

@@ -109,7 +109,8 @@ def _lines(file: Path) -> list[tuple[int, str, str]]:
     try:
         text = file.read_text()
     except (OSError, ValueError) as error:
-        msg = f"{file}, which has settings for Kafka, cannot be read: {error}"
+        reason = getattr(error, "strerror", None) or error
+        msg = f"{file}, which has settings for Kafka, cannot be read: {reason}"
         raise RuntimeFailure(msg) from None
     found = []
     for number, line in enumerate(text.splitlines(), 1):
