@@ -90,10 +90,19 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     The connection may be used by any thread, by one at a time.
     """
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        _set_up(database, read_only=read_only)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _set_up(database: sqlite3.Connection, *, read_only: bool) -> None:
     database.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
     if read_only:
         database.execute("PRAGMA query_only=1")
-        return database
+        return
     # for the triggers of `row_sums`: the second lets them see what a REPLACE deletes
     database.create_function("row_sum", -1, _row_sum, deterministic=True)
     database.execute("PRAGMA recursive_triggers=ON")
@@ -103,7 +112,6 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     # Debian's SQLite overwrites all that is deleted, which costs as much as writing it did
     database.execute("PRAGMA secure_delete=OFF")
     database.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
-    return database
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 import sqlite3
@@ -140,7 +141,7 @@ def test_a_new_journal_goes_on_behind_the_checkpoint(tmp_path: Path, committed: 
 
 def test_files_of_a_version_that_noted_no_openings_go_on(tmp_path: Path) -> None:
     take(tmp_path, b"0", b"1", b"2", consumed=1)
-    with sqlite3.connect(tmp_path / "journal.db") as journal:
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.db")) as journal:
         journal.execute("DROP TABLE opening")
     progress = progress_of("run", 1, 3, None, 2, -1)
     assert not problem(tmp_path, progress)
