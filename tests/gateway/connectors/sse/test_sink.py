@@ -17,7 +17,7 @@ import pytest
 from tests.gateway.connectors.publishing import PublishingOutbox
 from tests.gateway.harness import NOWHERE, Authority
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.gateway.connectors.sse import viewers as module
 from wallaroo.gateway.connectors.sse.sink import SSESinkServer
 from wallaroo.metrics import catalogue
@@ -44,7 +44,11 @@ class Serving(PublishingOutbox):
 
     def start(self) -> None:
         self.open()
-        self.server = SSESinkServer(0, self._sink, self.outbox, self._tls, self.failures.append)
+        try:
+            self.server = SSESinkServer(0, self._sink, self.outbox, self._tls, self.failures.append)
+        except WallarooError:
+            self.outbox.close()
+            raise
         host, _, port = self.server.where.rpartition(":")
         self.address = host, int(port)
 
