@@ -62,6 +62,18 @@ class OtherVersion(RuntimeFailure):
     """A worker runs another version of the runtime than its driver."""
 
 
+def reason_of(error: Exception) -> str:
+    """Return what is wrong according to *error*, without the number and the file of an `OSError`.
+
+    Example:
+        >>> reason_of(FileNotFoundError(2, "No such file or directory", "trade.avsc"))
+        'No such file or directory'
+        >>> reason_of(ValueError("it is not UTF-8"))
+        'it is not UTF-8'
+    """
+    return getattr(error, "strerror", None) or str(error)
+
+
 RESTORE = "restore journal.db, outbox.db and the checkpoint from copies made at the same time"
 """What to do about a damaged file that nothing else can replace."""
 

@@ -14,7 +14,7 @@ import click
 
 from wallaroo.cli.option_types import FILE
 from wallaroo.cli.options import application_without_addresses
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.errors import RuntimeFailure, UsageError, reason_of
 from wallaroo.model.diagram import dot, mermaid
 from wallaroo.model.graph import Graph, graph_of
 from wallaroo.run.user_output import reserved_stdout
@@ -80,7 +80,7 @@ def write_picture(output: Path, picture: bytes) -> None:
     try:
         output.write_bytes(picture)
     except OSError as error:
-        msg = f"cannot write {output}: {error.strerror or error}"
+        msg = f"cannot write {output}: {reason_of(error)}"
         raise RuntimeFailure(msg) from error
 
 

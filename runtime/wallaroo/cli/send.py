@@ -16,7 +16,7 @@ from wallaroo.api.addresses import Address
 from wallaroo.cli.option_types import FILE, AddressType, NumberType
 from wallaroo.cli.streams import U32, Cutter, FramingName, Progress
 from wallaroo.client import Sender
-from wallaroo.errors import FrameError, RuntimeFailure
+from wallaroo.errors import FrameError, RuntimeFailure, reason_of
 from wallaroo.system.binding import unresolved
 from wallaroo.system.tls import TLSFiles
 
@@ -129,7 +129,7 @@ def _send_plain(
         if tls is not None:
             connection = tls.wrap_socket(connection, server_hostname=host)
     except OSError as error:
-        refused = f"{error.strerror or error}; is the source listening?"
+        refused = f"{reason_of(error)}; is the source listening?"
         msg = f"cannot connect to {host}:{port}: {unresolved(error, host, '--to') or refused}"
         raise RuntimeFailure(msg) from error
     progress = Progress("sent")
@@ -142,7 +142,7 @@ def _send_plain(
             _finish(connection)
         except OSError as error:
             progress.close()
-            msg = f"{host}:{port} closed the connection: {error.strerror or error}"
+            msg = f"{host}:{port} closed the connection: {reason_of(error)}"
             raise RuntimeFailure(msg) from error
     progress.close()
 

@@ -17,7 +17,7 @@ from wallaroo.cli.option_types import NumberType
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.cli.streams import U32, Cutter, FramingName
 from wallaroo.dataflow.tracebacks import place_of_failure
-from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
+from wallaroo.errors import RuntimeFailure, UsageError, WallarooError, reason_of
 from wallaroo.model.application import Application
 from wallaroo.model.endpoints import CustomSink, Sink, TCPSink
 from wallaroo.model.file_connectors import FileSink
@@ -183,7 +183,7 @@ def _opened(file: str, opened: ExitStack) -> BinaryIO:
     try:
         return opened.enter_context(Path(file).open("rb"))
     except OSError as error:
-        msg = f"--from: cannot read {file!r}: {error.strerror or error}"
+        msg = f"--from: cannot read {file!r}: {reason_of(error)}"
         raise UsageError(msg) from error
 
 

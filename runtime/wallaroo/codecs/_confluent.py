@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wallaroo.codecs._registry import Schema, SchemaRegistry
-from wallaroo.errors import WallarooParameterError
+from wallaroo.errors import WallarooParameterError, reason_of
 from wallaroo.model.callers import one_call
 
 SchemaText = Mapping[str, Any] | list[Any] | str | os.PathLike[str]
@@ -36,8 +36,7 @@ def text_of(schema: SchemaText, codec: str) -> str:
         try:
             return Path(schema).read_text()
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            msg = f"{codec}: the schema in {os.fspath(schema)!r} cannot be read: {reason}"
+            msg = f"{codec}: the schema in {os.fspath(schema)!r} cannot be read: {reason_of(error)}"
             raise WallarooParameterError(msg) from None
     if isinstance(schema, (Mapping, list)):
         return json.dumps(schema)

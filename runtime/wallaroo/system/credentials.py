@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from wallaroo.errors import UsageError
+from wallaroo.errors import UsageError, reason_of
 
 TOKEN_VARIABLE = "WALLAROO_GATEWAY_TOKEN"
 """Environment variable with the token, for processes that Spark starts on other machines."""
@@ -26,7 +26,7 @@ def read_token(file: Path) -> str:
     try:
         token = file.read_text("ascii").strip()
     except (OSError, UnicodeError) as error:
-        msg = f"the token file {file} cannot be read: {getattr(error, 'strerror', None) or error}"
+        msg = f"the token file {file} cannot be read: {reason_of(error)}"
         raise UsageError(msg) from error
     if len(token) < _MIN_TOKEN_BYTES:
         msg = (

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.errors import RuntimeFailure, UsageError, reason_of
 
 
 @contextlib.contextmanager
@@ -24,5 +24,5 @@ def new_directory(directory: Path) -> Iterator[None]:
             raise UsageError(msg)
         yield
     except OSError as error:
-        msg = f"cannot create {directory}: {error.strerror or error}"
+        msg = f"cannot create {directory}: {reason_of(error)}"
         raise RuntimeFailure(msg) from error

@@ -17,7 +17,7 @@ import structlog
 
 from wallaroo.engine.registry import engine_of
 from wallaroo.engine.stored import StateLayout
-from wallaroo.errors import RuntimeFailure, UsageError, damaged
+from wallaroo.errors import RuntimeFailure, UsageError, damaged, reason_of
 from wallaroo.gateway.consistency.agreement import OUTBOX
 from wallaroo.gateway.outbox.published import PublishedChanges
 from wallaroo.system.atomic_write import write_durably
@@ -126,7 +126,7 @@ class StateDirectory:
         except OSError as error:
             if is_full(error):
                 raise  # reported in more detail
-            msg = f"the state directory {path} cannot be used: {error.strerror or error}"
+            msg = f"the state directory {path} cannot be used: {reason_of(error)}"
             raise RuntimeFailure(msg) from error
         self.fixed = self._read_or_write(application, partitions)
         if self._import.exists() and self._import.read_text() != importing:

@@ -6,7 +6,7 @@ import contextlib
 import zlib
 from pathlib import Path
 
-from wallaroo.errors import damaged
+from wallaroo.errors import damaged, reason_of
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed import sealed, unsealed
 
@@ -47,6 +47,6 @@ def check_schemas(checkpoint: Path) -> None:
             if zlib.crc32(file.read_bytes()) != due:
                 problem = "it does not match its checksum"
         except OSError as error:
-            problem = error.strerror or str(error)
+            problem = reason_of(error)
         if problem is not None:
             raise damaged(file, problem)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import RuntimeFailure, reason_of
 from wallaroo.model.kafka import Topic, is_secret
 
 VARIABLE = "WALLAROO_KAFKA_SETTINGS"
@@ -109,8 +109,7 @@ def _lines(file: Path) -> list[tuple[int, str, str]]:
     try:
         text = file.read_text()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        msg = f"{file}, which has settings for Kafka, cannot be read: {reason}"
+        msg = f"{file}, which has settings for Kafka, cannot be read: {reason_of(error)}"
         raise RuntimeFailure(msg) from None
     found = []
     for number, line in enumerate(text.splitlines(), 1):

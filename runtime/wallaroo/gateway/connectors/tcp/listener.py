@@ -20,6 +20,7 @@ from typing import Any
 
 import structlog
 
+from wallaroo.errors import reason_of
 from wallaroo.gateway.connectors.base import SourceConnector, SourceState
 from wallaroo.gateway.connectors.listening import BACKLOG, socket_of
 from wallaroo.gateway.connectors.tcp.acknowledged import Open, Streams
@@ -235,7 +236,7 @@ class TCPListener(SourceConnector):
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:  # no more file descriptors: the others keep waiting
-                self._let_wait(index, source, listener, error.strerror or str(error))
+                self._let_wait(index, source, listener, reason_of(error))
                 return
             accepted.setblocking(False)
             problem = self.load.admit(index, str(peer[0]))

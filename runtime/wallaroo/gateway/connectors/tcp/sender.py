@@ -26,6 +26,7 @@ from collections.abc import Callable
 import structlog
 
 from wallaroo.dataflow.records import Outputs
+from wallaroo.errors import reason_of
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.outbox.queues import Delivery
@@ -377,7 +378,7 @@ def _reason(error: OSError | UnicodeError) -> str:
         return f"the name does not resolve ({error.strerror}): is the address right?"
     if isinstance(error, ssl.SSLError):
         return getattr(error, "verify_message", None) or error.reason or str(error)
-    return getattr(error, "strerror", None) or str(error)
+    return reason_of(error)
 
 
 def _connected(address: tuple[str, int]) -> socket.socket:
