@@ -55,12 +55,7 @@ def finish_leftover_batch(
             launched = used.launch(settings, layout, scratch)
             running = used.start(settings, program, layout, connector, launched, scratch)
             try:
-                running.hold()
                 finish(running, gateway.patience_s)
-            except Exception as error:
-                failure = running.failure() or str(error)
-                msg = f"the unfinished batch failed again: {failure}"
-                raise RuntimeFailure(msg) from error
             finally:
                 running.stop()
     finally:
@@ -72,7 +67,7 @@ def finish(running: RunningEngine, patience_s: float, pause_s: float = 0.2) -> N
     """Finish the batch of *running*; what is missing at first, such as the gateway, may come.
 
     Args:
-        running: The engine, which starts no other batch.
+        running: The engine; it starts no other batch.
         patience_s: Seconds to keep trying.
         pause_s: Seconds between two attempts.
 
@@ -82,8 +77,12 @@ def finish(running: RunningEngine, patience_s: float, pause_s: float = 0.2) -> N
     give_up = time.monotonic() + patience_s
     while True:
         try:
+            running.hold()
             return running.finish_batch()
-        except RuntimeFailure:
-            if running.failure() is not None or time.monotonic() >= give_up:
-                raise
+        except Exception as error:
+            failure = running.failure()
+            missing = failure is None and isinstance(error, RuntimeFailure)
+            if not missing or time.monotonic() >= give_up:
+                msg = f"the unfinished batch failed again: {failure or error}"
+                raise RuntimeFailure(msg) from error
         time.sleep(pause_s)
