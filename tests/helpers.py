@@ -65,11 +65,12 @@ def wait_until(
         time.sleep(0.002)
 
 
-def unpack(archive: Path, directory: Path) -> None:
-    """Unpack a tar archive, without what leads out of *directory*.
+def unpack(archive: Path, directory: Path) -> Path:
+    """Unpack a tar archive, without what leads out of *directory*; returns the directory.
 
     The filter is an argument only from Python 3.11.4 on.
     """
     with tarfile.open(archive) as opened:
         opened.extraction_filter = getattr(tarfile, "data_filter", None)
         opened.extractall(directory)
+    return directory

@@ -25,7 +25,10 @@ from tests.spark.harness import Receiver, run, send
 from tests.test_wheel import build, call, content
 from wallaroo.engine.realtime.jar import jar
 
-LOCK = ROOT / "requirements.lock"
+LOCKED = re.findall(
+    r"^([a-z0-9.-]+)==([^ ]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE
+)
+"""Names and versions of the locked packages."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 SUPPORTED = sorted(
     (int(major), int(minor))
@@ -93,8 +96,7 @@ def installed(
             (site / path.name).symlink_to(path)
     jar()
     wheel, sdist = (build(kind, ROOT, folder / kind) for kind in ("wheel", "sdist"))
-    locked = re.findall(r"^[a-z0-9.-]+==[^ ]+", LOCK.read_text(), re.MULTILINE)
-    (folder / "locked.txt").write_text("\n".join(locked))
+    (folder / "locked.txt").write_text("\n".join(map("==".join, LOCKED)))
     made = Installation(folder / "env" / "bin" / "python", wheel, sdist)
     done = made.pip("install", "-c", str(folder / "locked.txt"), f"{wheel}[codecs,java,kafka]")
     if done.returncode and _NO_NETWORK.search(done.stderr):
@@ -125,7 +127,7 @@ def test_the_project_names_the_versions_that_it_can_be_installed_on() -> None:
 def test_the_locked_packages_take_the_oldest_python_of_all() -> None:
     """Debian 12 has 3.11.2: a package that asks for 3.11.5 would end `make setup` there."""
     first = "{}.{}.0".format(*SUPPORTED[0])
-    for name in re.findall(r"^([a-z0-9.-]+)==", LOCK.read_text(), re.MULTILINE):
+    for name, _ in LOCKED:
         try:
             asked = metadata.metadata(name).json.get("requires_python", "")
         except metadata.PackageNotFoundError:  # one for other platforms

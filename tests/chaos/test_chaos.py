@@ -35,7 +35,9 @@ from tests.chaos.turn import (
 )
 from tests.kafka.broker import Cluster
 
-WITH_SS = pytest.mark.skipif(shutil.which("ss") is None, reason="there is no ss (iproute2)")
+WITH_SS = pytest.mark.skipif(
+    shutil.which("ss") is None, reason="ss (package iproute2) is not installed"
+)
 SHORT = [
     "kill at journal-before-commit",
     "kill at worker-before-stage",

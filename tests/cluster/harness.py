@@ -318,13 +318,13 @@ class Release:
         return told.split()
 
     def story(self) -> str:
-        """Its pods, and the last lines of each of their containers and of the one before it."""
+        """The release's pods, and the last log lines of each container and of its previous run."""
         told = [self.cluster.kubectl("get", "pods", "-o", "wide")]
         for pod in self.cluster.select("pods", self._selector()):
             name, spec = pod["metadata"]["name"], pod["spec"]
             for container in [*spec.get("initContainers", []), *spec["containers"]]:
                 for options in ([], ["--previous"]):
-                    with contextlib.suppress(CommandFailedError):  # there is none
+                    with contextlib.suppress(CommandFailedError):  # it has not run yet
                         lines = self.cluster.logs(name, "-c", container["name"], _LINES, *options)
                         told += [f"{name} {container['name']} {' '.join(options)}", lines]
         return "\n".join(told)

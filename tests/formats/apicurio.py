@@ -40,8 +40,7 @@ def _folder() -> Path:
                 if (found := hashlib.sha256(archive.read_bytes()).hexdigest()) != _DIGEST:
                     msg = f"{archive.name} has the digest {found}; expected {_DIGEST}"
                     raise ValueError(msg)
-                unpack(archive, Path(made, "registry"))
-                Path(made, "registry").rename(folder)
+                unpack(archive, Path(made, "registry")).rename(folder)
     return folder
 
 

@@ -30,11 +30,6 @@ Told = dict[tuple[str, Any], tuple[type, Any]]
 """By state and key, the class of the key and what is told of the entity."""
 
 
-def unpacked(archive: Path, directory: Path) -> Path:
-    unpack(archive, directory)
-    return directory
-
-
 def told(found: list[tuple[str, Any, Any]]) -> Told:
     return {(state, key): (type(key), to_plain(entity)) for state, key, entity in found}
 
@@ -51,7 +46,7 @@ def test_a_run_goes_on_with_the_state_that_is_there(
 ) -> None:
     golden = ALL[name]
     application = golden.application.load()
-    directory = unpacked(PRESENT / f"{name}.tar.gz", tmp_path / "state")
+    directory = unpack(PRESENT / f"{name}.tar.gz", tmp_path / "state")
     StateDirectory(directory, application.name, partitions=1).close()
     check_state_classes(directory, application)
 
@@ -78,7 +73,7 @@ def test_a_run_on_the_real_time_engine_goes_on_with_the_state_that_is_there(
     name: str, on_spark: InProcess, tmp_path: Path
 ) -> None:
     golden = ALL[name]
-    directory = unpacked(real_time.DIRECTORIES / f"{name}.tar.gz", tmp_path / "state")
+    directory = unpack(real_time.DIRECTORIES / f"{name}.tar.gz", tmp_path / "state")
     StateDirectory(directory, golden.application.load().name, partitions=1).close()
     session = real_time.session_of(on_spark.session)
     there = told(entities(session, directory, golden, OPERATORS))
@@ -104,7 +99,7 @@ def test_a_directory_of_a_former_version_is_refused_by_its_format(tmp_path: Path
     for archive in sorted(HERE.glob("format-*/*.tar.gz")):
         if archive.parent != PRESENT:
             there = archive.parent.name.removeprefix("format-")
-            directory = unpacked(archive, tmp_path / there / archive.name)
+            directory = unpack(archive, tmp_path / there / archive.name)
             refused(directory, json.loads((directory / "application.json").read_text()), there)
 
 
@@ -113,7 +108,7 @@ def test_a_directory_of_a_former_version_is_refused_by_its_format(tmp_path: Path
 def test_a_directory_of_another_format_is_refused_by_its_format(
     name: str, there: int, tmp_path: Path
 ) -> None:
-    directory = unpacked(PRESENT / f"{name}.tar.gz", tmp_path)
+    directory = unpack(PRESENT / f"{name}.tar.gz", tmp_path)
     file = directory / "application.json"
     fixed = unsealed(file.read_text())
     values = {**fixed, "format": there}
@@ -137,7 +132,7 @@ def test_nothing_that_is_saved_tells_where_the_code_of_this_package_lies(
     """So modules of the package may be moved. Other names than these need another format."""
     pinned = {b"wallaroo.saved_names"}
     assert set(MODULE.findall(record_of(ALL[name]))) <= pinned
-    directory = unpacked(PRESENT / f"{name}.tar.gz", tmp_path)
+    directory = unpack(PRESENT / f"{name}.tar.gz", tmp_path)
     for file in (*PRESENT.glob(f"{name}.*"), *directory.rglob("*")):
         if file.is_file():
             assert set(MODULE.findall(file.read_bytes())) <= pinned, file

@@ -171,7 +171,7 @@ class Viewers:
         if known is not None and known + 1 >= first:
             return known + 1, retry + b"\n"
         number = self._history.next if known is None else first
-        # what to go on from, should the connection end before there is an event
+        # where to resume if the connection ends before the first event
         begun = b"id: %b\n" % self._history.identifier(number - 1).encode()
         if not last:
             return number, retry + begun + b"\n"
