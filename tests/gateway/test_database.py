@@ -59,6 +59,12 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
         claim(file, "Votes")
 
 
+def test_statements_with_triggers_write_no_temporary_files(tmp_path: Path) -> None:
+    with contextlib.closing(connect(tmp_path / "journal.db")) as database:
+        (store,) = database.execute("PRAGMA temp_store").fetchone()
+    assert store == 2  # MEMORY
+
+
 def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "journal.db"
     database = connect(file)

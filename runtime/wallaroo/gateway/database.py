@@ -109,6 +109,8 @@ def _set_up(database: sqlite3.Connection, *, read_only: bool) -> None:
     database.execute(f"PRAGMA page_size={_PAGE_BYTES}")
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("PRAGMA synchronous=FULL")
+    # statements with triggers keep a journal of their own, by default in a temporary file
+    database.execute("PRAGMA temp_store=MEMORY")
     # Debian's SQLite overwrites all that is deleted, which costs as much as writing it did
     database.execute("PRAGMA secure_delete=OFF")
     database.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
@@ -166,6 +168,8 @@ def unsynced(database: sqlite3.Connection) -> Iterator[None]:
         yield
     finally:
         database.execute("PRAGMA synchronous=FULL")
+    # statements with triggers keep a journal of their own, by default in a temporary file
+    database.execute("PRAGMA temp_store=MEMORY")
 
 
 @contextlib.contextmanager
