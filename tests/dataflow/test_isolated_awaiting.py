@@ -16,6 +16,7 @@ import pytest
 
 import wallaroo
 from tests.dataflow.harness import chunks
+from wallaroo.dataflow.call_timeout import INTERRUPT
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.isolation import run_isolated
 from wallaroo.dataflow.program import Program
@@ -44,7 +45,7 @@ async def ask(text: str) -> str:
         case "kill from a task":
             await asyncio.create_task(_kill())
         case "block":
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+            signal.pthread_sigmask(signal.SIG_BLOCK, {INTERRUPT})
             time.sleep(3600)
         case "interrupt":
             raise KeyboardInterrupt

@@ -25,7 +25,7 @@ import wallaroo
 from tests.dataflow.harness import chunks
 from tests.helpers import MISBEHAVING, PATIENCE_S
 from wallaroo.dataflow.buckets import Bucket, Changes
-from wallaroo.dataflow.call_timeout import CallTimeout
+from wallaroo.dataflow.call_timeout import INTERRUPT, CallTimeout
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.entity_checks import Saving
@@ -66,7 +66,7 @@ def careful(text: str) -> str:
     if text == "odd":
         raise asyncio.CancelledError(text)
     if text == "blocking":
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        signal.pthread_sigmask(signal.SIG_BLOCK, {INTERRUPT})
         time.sleep(3600)
     return text
 
@@ -159,10 +159,20 @@ def endless(text: str) -> str:
     return text
 
 
-def test_a_function_that_does_not_return_is_interrupted() -> None:
+def alarming(text: str) -> str:
+    """Limits its own time, as the usual decorators do."""
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 60)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+    return endless(text)
+
+
+@pytest.mark.parametrize("function", [endless, alarming], ids=["a_loop", "one_with_an_alarm"])
+def test_a_function_that_does_not_return_is_interrupted(function: Callable[[str], str]) -> None:
     builder = wallaroo.ApplicationBuilder("endless")
     builder.new_pipeline("p", wallaroo.TCPSourceConfig("", 0, decode))
-    builder.to(wallaroo.computation(name="endless")(endless))
+    builder.to(wallaroo.computation(name="endless")(function))
     builder.to_sink(wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str.encode)))
     made = resolve(builder.build())
     sent = [("p", text) for text in (b"a", b"endless", b"b")]
@@ -200,7 +210,7 @@ def test_what_goes_on_is_not_interrupted() -> None:
     finally:
         patience.stop()
     assert results.tally.set_aside == 0
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(INTERRUPT) is signal.SIG_DFL
 
 
 def test_only_a_copy_that_says_so_has_got_through() -> None:

@@ -1,10 +1,13 @@
 """Limits the time that a function of the application may take for one message.
 
-A timer interrupts the process several times within the limit and checks which call of user code is
-running. Counting calls would slow down each of them; this costs nothing per call. If the same call
-is still running at the limit, an exception is raised in it. If code does not return control to
-Python for much longer (an endless loop in C), the process is ended, and the retried task finds the
-message (see `isolation`).
+A thread interrupts the main thread several times within the limit, by a signal whose handler checks
+which call of user code is running. Counting calls would slow down each of them; this costs nothing
+per call. If the same call is still running at the limit, an exception is raised in it. If code does
+not return control to Python for much longer (an endless loop in C), the process is ended, and the
+retried task finds the message (see `isolation`).
+
+The signal is one that no library is known to use. SIGALRM and its timer belong to user code: the
+usual decorators that limit the time of a function replace its handler.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from wallaroo.model.callers import call_at
 
 _CHECKS = 4
 """Checks within the time limit."""
+INTERRUPT = signal.SIGRTMAX - 3
+"""The signal that interrupts the main thread."""
 _EXIT_FACTOR = 3
 """Multiple of the limit after which a process that does not return to Python is ended."""
 
@@ -45,25 +50,35 @@ class CallTimeout:
         self._call: FrameType | None = None
         self._since = 0.0
         self._previous_handler: Any = None
+        self._thread = threading.Thread()
         self._started_in: int | None = None
-        """The process in which it is checking; forks of that have neither timer nor thread."""
+        """The process in which it is checking; forks of that do not have its threads."""
+        self._stopped = threading.Event()
 
     def start(self) -> None:
         """Start checking; has no effect outside the main thread, which signals interrupt."""
         main = threading.current_thread() is threading.main_thread()
         if self._limit_s and main and self._started_in is None:
             self._started_in = os.getpid()
-            self._previous_handler = signal.signal(signal.SIGALRM, self._check)
-            period = self._limit_s / _CHECKS
-            signal.setitimer(signal.ITIMER_REAL, period, period)
+            self._previous_handler = signal.signal(INTERRUPT, self._check)
+            self._stopped = stopped = threading.Event()
+            interrupted = threading.get_ident()
+
+            def interrupt() -> None:
+                while not stopped.wait(self._limit_s / _CHECKS):
+                    signal.pthread_kill(interrupted, INTERRUPT)
+
+            self._thread = threading.Thread(target=interrupt, name="call-timeout", daemon=True)
+            self._thread.start()
             self._schedule_exit()
 
     def stop(self) -> None:
         """Stop checking."""
         if self._started_in == os.getpid():
             self._started_in = None
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-            signal.signal(signal.SIGALRM, self._previous_handler)
+            self._stopped.set()
+            self._thread.join()  # before the handler goes: without one, the signal ends the process
+            signal.signal(INTERRUPT, self._previous_handler)
             faulthandler.cancel_dump_traceback_later()
             self._call = None
 
