@@ -1,8 +1,12 @@
-"""Counts each message by itself; `kill` ends the process that counts it, `hang` keeps it busy."""
+"""Counts each message by itself; `kill` ends the process that counts it, `hang` keeps it busy.
+
+`start` starts a process of its own, and writes its number to a file.
+"""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +30,12 @@ def count(message: str, seen: Seen) -> str:
     if message.startswith("hang "):
         Path(message.removeprefix("hang ")).touch()
         time.sleep(3600)
+    if message.startswith("start "):
+        started = subprocess.Popen(
+            ["sh", "-c", "sleep 3600 & echo $!; wait"], stdout=subprocess.PIPE
+        )
+        assert started.stdout is not None
+        Path(message.removeprefix("start ")).write_bytes(started.stdout.readline())
     seen.count += 1
     return f"{message}{seen.count}"
 

@@ -51,7 +51,7 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.user_logs import log_event
 from wallaroo.model.savable import SkippedCall, Unsavable
-from wallaroo.system.lifeline import die_with_parent
+from wallaroo.system.lifeline import die_with_parent, fork_group, kill_group, reap_group
 from wallaroo.system.memory import MemoryKills, limited
 from wallaroo.system.process_end import signal_name
 
@@ -231,7 +231,7 @@ class _Copy:
         kills = MemoryKills()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # the copy has no other threads
-            child = os.fork()
+            child = fork_group()
         if child == 0:
             try:
                 die_with_parent()
@@ -266,8 +266,8 @@ class _Copy:
         last, since = 0, time.monotonic()
         longest_s = max(limit_s, longest_await_s(self._program.application))
         while True:
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if ended:
+            status = reap_group(child)
+            if status is not None:
                 return _describe_exit(status, kills)
             (number,) = NUMBER.unpack_from(self._shared)
             now = time.monotonic()
@@ -278,7 +278,7 @@ class _Copy:
                 and number != SAVING
                 and now - since > (longest_s if self._awaits(number) else limit_s)
             ):
-                os.kill(child, signal.SIGKILL)
+                kill_group(child)
                 os.waitpid(child, 0)
                 return f"the call took longer than {limit_s:g} s"
             time.sleep(_POLL_S)

@@ -1,4 +1,4 @@
-"""Ends processes together with their parent, whatever they are doing."""
+"""Ends processes together with their parent, or with what they have started themselves."""
 
 from __future__ import annotations
 
@@ -17,6 +17,35 @@ _GRACE_S = 15.0
 def die_with_parent() -> None:
     """Kill this forked process when the thread that forked it ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def fork_group() -> int:
+    """Fork a process that leads a group, in which all that it starts is; as `os.fork` does.
+
+    What has left the group is not in it any more, such as a daemon.
+    """
+    leader = os.fork()
+    with contextlib.suppress(OSError):  # both do it, and the second too late or for nothing
+        os.setpgid(leader, leader)
+    return leader
+
+
+def kill_group(leader: int) -> None:
+    """Kill a process that `fork_group` has forked and all of its group; it is not reaped yet."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def reap_group(leader: int) -> int | None:
+    """Reap a process that `fork_group` has forked, if it has ended, and kill its group.
+
+    Returns:
+        Its status, as `os.waitpid` has it; None while it runs.
+    """
+    if os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        return None
+    kill_group(leader)  # before its number is free for others
+    return os.waitpid(leader, 0)[1]
 
 
 def die_with_starter() -> None:

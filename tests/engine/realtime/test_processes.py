@@ -282,6 +282,24 @@ def test_user_code_that_hangs_does_not_keep_a_process_that_is_cut_off(
     assert {line.split()[1] for line in ended} == {str(CUT_OFF)}
 
 
+@pytest.mark.parametrize("end", ["the process is killed", "the run ends"])
+def test_processes_that_user_code_has_started_end_with_theirs(
+    reference: ApplicationRef, tmp_path: Path, end: str
+) -> None:
+    application, store, note = reference.load(), Store(), tmp_path / "note"
+    with gateway_side(tmp_path, application) as gateway:
+        processes = Processes(gateway, reference, store, 1)
+        submit(gateway, application, [("in", b"start %s" % bytes(note))])
+        wait_until(lambda: note.exists() and note.read_text(), "its process")
+        started = psutil.Process(int(note.read_text()))
+        if end == "the process is killed":
+            processes.kill()
+        else:
+            processes.agent.close()
+        assert not psutil.wait_procs([started], 20)[1]
+        processes.close()
+
+
 def end_of(
     directory: Path, reference: ApplicationRef, store: Store, version: str | None = None
 ) -> Failure:

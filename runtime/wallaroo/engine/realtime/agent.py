@@ -2,7 +2,7 @@
 
 Spark's Java starts it together with itself, so that modules are loaded by the time a query starts:
 a process is then a fork. On a cluster each executor has an agent. It ends with its Java, and its
-processes end with it.
+processes end with it, as does what user code has started in them.
 
 Java writes frames to standard input, with parts that a zero byte separates: `start`, the name of a
 process, its role, the socket at which Java waits for it and the directory of distributed files,
@@ -25,7 +25,7 @@ import tempfile
 from typing import IO
 
 from wallaroo.observability import log_channel
-from wallaroo.system.lifeline import die_with_parent
+from wallaroo.system.lifeline import die_with_parent, fork_group, kill_group, reap_group
 from wallaroo.system.memory import to_be_killed_first
 
 _NEEDED = (
@@ -66,7 +66,7 @@ class Agent:
             if self._commands.fileno() in ready and not self._obey():
                 break
         for pid in self._processes.values():
-            os.kill(pid, signal.SIGKILL)
+            kill_group(pid)
 
     def report(self, line: str) -> None:
         """Send *line* to Java."""
@@ -82,7 +82,7 @@ class Agent:
         command, name, *more = frame.decode().split("\0")
         if command == "kill":
             if (pid := self._processes.get(name)) is not None:
-                os.kill(pid, signal.SIGKILL)
+                kill_group(pid)
             return True
         job = self._frame()
         if job is None:
@@ -92,7 +92,7 @@ class Agent:
         return True
 
     def _start(self, name: str, job: bytes, role: int, socket: str, files: str) -> None:
-        pid = os.fork()
+        pid = fork_group()
         if pid:
             self._processes[name] = pid
             return
@@ -111,8 +111,8 @@ class Agent:
 
     def _report_ended(self) -> None:
         for name, pid in list(self._processes.items()):
-            done, status = os.waitpid(pid, os.WNOHANG)
-            if done:
+            status = reap_group(pid)
+            if status is not None:
                 del self._processes[name]
                 self.report(f"{name} {os.waitstatus_to_exitcode(status)}")
 
