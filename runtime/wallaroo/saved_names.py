@@ -13,10 +13,14 @@ Example:
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+_MODULES = ("wallaroo.model.joins", "wallaroo.model.windows")
+"""Where the classes are, which register themselves."""
 
 
 def saved_as(name: str) -> Callable[[type[T]], type[T]]:
@@ -33,7 +37,8 @@ def saved_as(name: str) -> Callable[[type[T]], type[T]]:
 def __getattr__(name: str) -> Any:
     """Return the saved class *name*, importing its module if necessary."""
     if not name.startswith("_"):
-        from wallaroo.model import joins, windows  # noqa: F401  (their classes register themselves)
+        for module in _MODULES:
+            importlib.import_module(module)
     try:
         return globals()[name]
     except KeyError:

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import wallaroo
-
-RUNTIME = os.path.join(os.path.dirname(wallaroo.__file__), "")  # noqa: PTH118, PTH120
+RUNTIME = str(Path(__file__).parents[1]) + os.sep
 """Folder of the runtime's code."""
 _API_FOLDER = str(Path(__file__).parent)
 _NOT_CALLERS = (_API_FOLDER, os.path.join(RUNTIME, "codecs"), "<frozen importlib")  # noqa: PTH118
