@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import struct
-import threading
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import loads, streams
-from benchmarks.ends import connected
+from benchmarks.arrivals import Pattern, due
 from benchmarks.loads import Load
-from benchmarks.running import Running
+from benchmarks.running import Running, said
 
-_TICK_S = 0.005
 _WARM_UP_S = 10.0
+_STRIDE = 149
+"""Successive orders are of symbols that lie this far apart in the list."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Latencies:
     p999: float
     worst: float
     cpu: Mapping[str, float]
-    """Cores that the processes took, by their kind."""
+    """Cores that the processes took, by their kind; `sender` is the benchmark's."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,14 @@ class Probe:
 
 
 def orders() -> Probe:
-    """Orders of Market Spread that are all rejected."""
-    rejecting, pack, unnamed = streams.symbols()[1], streams.ORDER.pack, b"      "
+    """Orders of Market Spread, of all symbols in turn, which are all rejected."""
+    listed, pack, unnamed = streams.symbols(), streams.ORDER.pack, b"      "
 
     def order(number: int) -> bytes:
-        return pack(53, 1, 1, number, unnamed, rejecting, 100.0, 100.5, streams.TIME)
+        symbol = listed[number * _STRIDE % len(listed)]
+        return pack(53, 1, 1, number, unnamed, symbol, 100.0, 100.5, streams.TIME)
 
-    return Probe(loads.market_spread(100_000), 0, order, struct.Struct(">5xI50x"))
+    return Probe(loads.all_rejected(100_000), 0, order, struct.Struct(">5xI50x"))
 
 
 def few_keys(idle_keys: int) -> Probe:
@@ -84,6 +87,7 @@ def at_rate(
     workers: int,
     scratch: Path,
     options: Sequence[str] = (),
+    pattern: Pattern = "independent",
 ) -> Latencies:
     """Send the messages of *probe* at *rate* a second; how long each output takes.
 
@@ -93,9 +97,10 @@ def at_rate(
         seconds: How long, after some time that warms up.
         workers: Worker processes.
         scratch: Where files and state may be put.
-        options: More options of `wallaroo run`, such as the engine.
+        options: More options of `wallaroo run`.
+        pattern: How messages arrive.
     """
-    times = times_at(probe, rate, seconds + _WARM_UP_S, workers, scratch, options)
+    times = times_at(probe, rate, seconds + _WARM_UP_S, workers, scratch, options, pattern=pattern)
     steady = sorted(times.taken[int(rate * _WARM_UP_S) :])
 
     def percentile(part: float) -> float:
@@ -114,10 +119,12 @@ def times_at(
     scratch: Path,
     options: Sequence[str] = (),
     beside: AbstractContextManager[object] | None = None,
+    pattern: Pattern = "independent",
 ) -> Times:
     """As `at_rate`, message by message; *beside* is entered when sending begins."""
-    total = int(rate * seconds)
-    sent, taken = [0.0] * total, [0.0] * total
+    after = due(pattern, rate, seconds)
+    framed = scratch / "arrivals.bin"
+    framed.write_bytes(b"".join(map(probe.message, range(len(after)))))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         out = f"127.0.0.1:{listener.getsockname()[1]}"
         with Running(probe.load, workers, scratch, out, options) as running:
@@ -125,32 +132,26 @@ def times_at(
             with connection:
                 running.send()
                 _skip(connection, probe.load.outputs)
-                arguments = (connection, probe.output, sent, taken)
-                receiving = threading.Thread(target=_receive, args=arguments)
-                receiving.start()
-                with connected(running.sources[probe.source]) as sender:
-                    # else the system holds messages back until those before are acknowledged
-                    sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    before = running.cpu()
-                    with beside or nullcontext():
-                        _send(sender, probe.message, rate, sent)
-                    receiving.join()
-                    after = running.cpu()
-    cpu = {kind: (spent - before.get(kind, 0.0)) / seconds for kind, spent in after.items()}
-    return Times(sent, taken, cpu)
+                before = running.cpu()
+                with beside or nullcontext():
+                    size = framed.stat().st_size // len(after)
+                    sender = _sender(
+                        running.sources[probe.source], framed, size, pattern, rate, seconds
+                    )
+                    began = float(said(sender))
+                    arrived = _receive(connection, probe.output, len(after))
+                    share = float(said(sender))
+                spent = running.cpu()
+                sender.communicate()
+    cpu = {kind: (used - before.get(kind, 0.0)) / seconds for kind, used in spent.items()}
+    sent = [began + at for at in after]
+    taken = [end - start for start, end in zip(sent, arrived, strict=True)]
+    return Times(sent, taken, {**cpu, "sender": share})
 
 
-def _send(
-    sender: socket.socket, message: Callable[[int], bytes], rate: int, sent: list[float]
-) -> None:
-    total, started, number = len(sent), time.monotonic(), 0
-    while number < total:
-        due = min(total, int((time.monotonic() - started) * rate))
-        framed = b"".join(map(message, range(number, due)))
-        sent[number:due] = [time.monotonic()] * (due - number)
-        sender.sendall(framed)
-        number = due
-        time.sleep(_TICK_S)
+def _sender(address: str, *arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "benchmarks.arrivals", address, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def _skip(connection: socket.socket, size: int) -> None:
@@ -158,14 +159,14 @@ def _skip(connection: socket.socket, size: int) -> None:
         size -= len(piece)
 
 
-def _receive(
-    connection: socket.socket, output: struct.Struct, sent: list[float], taken: list[float]
-) -> None:
-    rest, missing = b"", len(sent)
+def _receive(connection: socket.socket, output: struct.Struct, count: int) -> list[float]:
+    """When the output of each of *count* messages arrived."""
+    arrived, rest, missing = [0.0] * count, b"", count
     while missing > 0 and (piece := connection.recv(1 << 18)):
         now, data = time.monotonic(), rest + piece
         whole = len(data) - len(data) % output.size
         rest = data[whole:]
         for (number,) in output.iter_unpack(data[:whole]):
-            taken[number] = now - sent[number]
+            arrived[number] = now
         missing -= whole // output.size
+    return arrived

@@ -61,6 +61,19 @@ def market_spread(messages: int, seed: int = 7) -> Load:
     return Load(APPS / "market_spread", names, [framed, quotes], counts, "bytes", outputs, first)
 
 
+def all_rejected(messages: int, seed: int = 7) -> Load:
+    """As `market_spread`, with quotes that let all orders be rejected."""
+    load, listed, half = market_spread(messages, seed), streams.symbols(), messages // 2
+    quotes = [streams.MARKET.pack(42, 2, symbol, streams.TIME, 100.0, 101.0) for symbol in listed]
+    data = b"".join(random.Random(seed).choices(quotes, k=half))
+    return dataclasses.replace(
+        load,
+        inputs=[load.inputs[0], data],
+        outputs=half * streams.RESULT_BYTES,
+        first={"Market Data": quotes},
+    )
+
+
 def uncounted(load: Load) -> Load:
     """The *load* of Market Spread for an engine that collects no figures."""
     return dataclasses.replace(load, app=BENCHMARKS / "uncounted")
