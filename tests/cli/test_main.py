@@ -20,6 +20,7 @@ from wallaroo.engine.registry import VARIABLE
 from wallaroo.engine.spark.checkpoint.owner import take
 from wallaroo.run.state.directory import FORMAT, StateDirectory
 from wallaroo.system.sealed import sealed
+from wallaroo.testing import load
 
 COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo"]
 GROUPS = ["dead-letters", "state"]
@@ -214,6 +215,27 @@ def test_an_application_that_unpacks_names_can_be_checked_without_addresses(tmp_
     )
     result = CliRunner().invoke(main, ["check", str(tmp_path / "named.py")])
     assert_told(result, 0, "Lines → sink")
+
+
+@pytest.mark.parametrize("command", ["check", "graph"])
+def test_an_application_that_parses_its_arguments_strictly_needs_no_addresses(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "strict.py").write_text(
+        "import argparse\n"
+        "import wallaroo\n"
+        "def application_setup(args):\n"
+        "    parser = argparse.ArgumentParser()\n"
+        "    parser.add_argument('--in-port', type=int, default=7010)\n"
+        "    port = parser.parse_args(args).in_port\n"
+        "    lines = wallaroo.source('Lines', wallaroo.TCPSourceConfig('', port, decode))\n"
+        "    sink = wallaroo.FileSinkConfig('lines.txt', wallaroo.encoder(str))\n"
+        "    return wallaroo.build_application('strict', lines.to_sink(sink))\n"
+        "decode = wallaroo.decoder(header_length=4, length_fmt='>I')(bytes.decode)\n"
+    )
+    app = str(tmp_path / "strict.py")
+    assert_told(CliRunner().invoke(main, [command, app]), 0, "Lines")
+    assert load(app).sources[0].port == 7010  # type: ignore[attr-defined]
 
 
 def test_a_source_that_listens_is_never_done(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ An address is `HOST:PORT` or `NAME@HOST:PORT`; several are separated by commas.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import sys
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
@@ -17,6 +19,28 @@ _MAX_PORT = 65_535
 _UNPACK = dis.opmap["UNPACK_SEQUENCE"]
 _TARGETS = 2
 _TARGETS_WITH_NAME = 3
+_PLACEHOLDERS = ",".join(["127.0.0.1:0"] * 16)
+_are_optional: ContextVar[bool] = ContextVar("_are_optional", default=False)
+
+
+@contextlib.contextmanager
+def optional_addresses() -> Iterator[None]:
+    """Inside the block, an option for addresses that is missing has sixteen placeholders.
+
+    For what loads an application and does not run it. The arguments themselves stay what the user
+    gave: an application may parse them strictly.
+
+    Example:
+        >>> with optional_addresses():
+        ...     host, port = tcp_parse_input_addrs(["--threshold", "5"])[15]
+        >>> host, port
+        ('127.0.0.1', '0')
+    """
+    token = _are_optional.set(True)
+    try:
+        yield
+    finally:
+        _are_optional.reset(token)
 
 
 class Address(tuple[str, str]):
@@ -155,6 +179,8 @@ def _addresses(args: Sequence[str], options: tuple[str, str]) -> _Addresses:
         if option in options:
             addresses = value if equals else "".join(args[index + 1 : index + 2])
     option = options[0]
+    if addresses is None and _are_optional.get():
+        addresses = _PLACEHOLDERS
     if addresses is None:
         msg = f"{option} is missing: the application requires it; add {option} HOST:PORT"
         raise UsageError(msg)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
 
+from wallaroo.api.addresses import optional_addresses
 from wallaroo.cli.option_tree import Command, Decorator, Option, Options, Part
 from wallaroo.cli.option_types import (
     DIRECTORY,
@@ -21,7 +21,6 @@ from wallaroo.cli.option_types import (
 from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.batch_sizing import BatchLimits
 from wallaroo.engine.registry import ENGINES, VARIABLE
-from wallaroo.errors import WallarooError
 from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.consistency.agreement import ACCEPT
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
@@ -34,7 +33,6 @@ from wallaroo.run.settings import DashboardSettings, GatewayAccess, host_and_por
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
-_PLACEHOLDERS = ",".join(["127.0.0.1:0"] * 16)
 """Addresses for an application that is loaded but not run."""
 _MIB, _GIB = 1024**2, 1024**3
 _DAY_S = 24 * 3600.0
@@ -370,17 +368,14 @@ TRAFFIC = Options(
 
 
 def application_without_addresses(app: str, app_args: tuple[str, ...]) -> Application:
-    """The application APP for commands that do not run it, loaded with placeholder addresses.
+    """The application APP for commands that do not run it: addresses may be missing.
 
     Raises:
         UsageError: There is no such application.
         ApplicationError: It does not load, or is not well formed.
     """
-    if app_args:
-        with contextlib.suppress(WallarooError):  # as `run` without addresses, if it takes none
-            return ApplicationRef(app, app_args, DEFAULT_MAX_FRAME).load()
-    args = ("--in", _PLACEHOLDERS, "--out", _PLACEHOLDERS, *app_args)
-    return ApplicationRef(app, args, DEFAULT_MAX_FRAME).load()
+    with optional_addresses():
+        return ApplicationRef(app, app_args, DEFAULT_MAX_FRAME).load()
 
 
 ENGINE_NAME = click.option(

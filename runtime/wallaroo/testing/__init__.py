@@ -21,6 +21,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from wallaroo.api.addresses import optional_addresses
 from wallaroo.codecs.waiting import without_waiting
 from wallaroo.errors import UsageError
 from wallaroo.model.application import Application
@@ -37,16 +38,14 @@ def load(app: str | pathlib.Path, args: Sequence[str] = ()) -> Application:
 
     Args:
         app: Directory, `.py` file or module name.
-        args: Arguments of its `application_setup`. If empty, `--in` and `--out` are passed with
-            eight addresses each.
+        args: Arguments of its `application_setup`; `--in` and `--out` may be missing.
 
     Raises:
         UsageError: The application does not exist.
         ApplicationError: It cannot be loaded, or is invalid.
     """
-    addresses = ",".join(["127.0.0.1:0"] * 8)
-    args = tuple(args or ("--in", addresses, "--out", addresses))
-    return ApplicationRef(str(app), args).load()
+    with optional_addresses():
+        return ApplicationRef(str(app), tuple(args)).load()
 
 
 def simulate(
