@@ -48,7 +48,7 @@ lock: setup ## regenerate requirements.lock from pyproject.toml
 audit: setup ## check the locked packages for known vulnerabilities; requires access to PyPI
 	@$(BIN)/pip-audit --strict --requirement requirements.lock --require-hashes --disable-pip --progress-spinner off
 
-values: setup ## regenerate the table of values in docs/kubernetes.md from the charts
+values: setup ## regenerate the table of values in docs/reference/values.md from the charts
 	@$(BIN)/python scripts/values_table.py
 
 metrics: setup ## regenerate the table of metrics in docs/observability.md

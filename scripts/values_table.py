@@ -1,4 +1,4 @@
-"""Writes the table of values in docs/kubernetes.md from the comments in the charts' values.
+"""Writes the table of values in docs/reference/values.md from the comments in the charts' values.
 
 Called by `make values`. A value is documented by a comment above it that begins with `# -- `; what
 is below a documented value belongs to it.
@@ -16,7 +16,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 VALUES = ROOT / "helm/wallaroo/values.yaml"
-PAGE = ROOT / "docs/kubernetes.md"
+PAGE = ROOT / "docs/reference/values.md"
 BEGIN, END = "<!-- values: made by make values -->\n", "<!-- end of values -->\n"
 
 
