@@ -20,6 +20,7 @@ PAGES = sorted(
 )
 _MODULE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*/[a-z_]+\.py)`")
 _STEP = re.compile(r"^\| `([a-z_/]+\.py)` \| `([A-Za-z_.]+)` \|", re.MULTILINE)
+_CONCERN = re.compile(r"^\| ([^|]+) \| (`[^|]+`) \|$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -54,6 +55,15 @@ def test_the_tree_has_no_folder_that_contributors_are_not_told_of() -> None:
     ).stdout.split()
     folders = {Path(file).parts[2] for file in tracked if len(Path(file).parts) > 3}
     assert {folder for folder in folders if f"      {folder}/" not in told} <= {"experimental"}
+
+
+def test_the_map_of_concerns_names_modules_that_are_there() -> None:
+    _, _, behind = (ROOT / "CONTRIBUTING.md").read_text().partition("| concern | module |\n")
+    concerns = dict(_CONCERN.findall(behind.partition("\n\n")[0]))
+    assert len(concerns) >= 30
+    for concern, modules in concerns.items():
+        for module in re.findall(r"`([^`]+)`", modules):
+            assert (RUNTIME / module).exists(), (concern, module)
 
 
 def test_operations_says_what_to_do_about_each_alert() -> None:
