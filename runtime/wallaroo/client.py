@@ -137,7 +137,7 @@ class Sender:
     def acknowledged(self) -> int:
         """Number of the last message that the gateway has on disk; 0 before the first.
 
-        Blocks until the gateway has said so once.
+        Blocks until the gateway has reported it once.
 
         Raises:
             RuntimeFailure: The gateway rejected the stream, or did not answer in time.

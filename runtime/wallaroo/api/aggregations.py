@@ -1,4 +1,4 @@
-"""Aggregations: what computes the output of a window from its messages."""
+"""Aggregations, which compute the output of a window from its messages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Window:
 
 
 class AggregationClass(Protocol[In_contra, Accumulator, Out_co]):
-    """What has the methods of an `Aggregation`, as in Wallaroo."""
+    """Any object with the methods of an `Aggregation`, as in Wallaroo."""
 
     def initial_accumulator(self) -> Accumulator:
         """See `Aggregation`."""
@@ -124,6 +124,6 @@ class Aggregation(ABC, Generic[In_contra, Accumulator, Out_co]):
         """Return the output of a window of *key*, or None to emit nothing.
 
         Define it as `output(self, key, accumulator)`, or with a third parameter, *window*, to get
-        the window's start and end, too: a `Window`. It must not modify the accumulator, which goes
-        on after an early result.
+        the window's start and end, too: a `Window`. It must not modify the accumulator, which
+        is still used after an early result.
         """

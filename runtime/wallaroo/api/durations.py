@@ -132,7 +132,7 @@ def duration_ns(name: str, value: Any) -> int:
 
     Raises:
         WallarooParameterError: It is a number without a unit.
-        TypeError: It is no duration.
+        TypeError: It is not a duration.
 
     Example:
         >>> duration_ns("range", timedelta(minutes=1))

@@ -22,19 +22,19 @@ ResultList = TypeVar("ResultList", bound=Iterable[Any])
 """Type of the results for a list of messages."""
 
 DEFAULT_CONCURRENCY = 100
-"""Calls of an async step at a time: as many connections as HTTP clients (httpx, aiohttp) open
-unless they are told otherwise."""
+"""Calls of an async step at a time: the default number of connections of HTTP clients (httpx,
+aiohttp)."""
 MAX_CONCURRENCY = 100_000
 """More would only take memory."""
 DEFAULT_TIMEOUT = seconds(30)
 """Time limit of a call: half of the default of `--function-timeout`, within which a service that
 answers at all has answered."""
 DEFAULT_BATCH = 64
-"""Messages of a batch at most: from there on, models gain little more per message."""
+"""Maximum number of messages of a call; beyond it, models gain little."""
 MAX_BATCH = 1_000_000
 """More than a chunk of the journal can hold."""
 LONGEST_WAIT_NS = 60_000_000_000
-"""Longest time for which batches may be waited for: outputs are as late."""
+"""Longest time to wait for messages, by which outputs are late."""
 
 
 class AsyncComputation(
@@ -68,8 +68,8 @@ class BatchComputation(Decorated[[list[In_contra]], Result_co], Generic[In_contr
     Attributes:
         name: Name of the step in logs, metrics and errors.
         retry: When to try again; None for never.
-        max: Messages of a batch at most.
-        wait_ns: Time for which a message waits for others at most, in nanoseconds.
+        max: Maximum number of messages of a call.
+        wait_ns: Longest time for which a message waits for others, in nanoseconds.
     """
 
     def __init__(
@@ -101,12 +101,12 @@ def computation_async(
     Args:
         name: Name of the step.
         concurrency: Calls at a time in each worker process. The default is the number of
-            connections that HTTP clients open unless they are told otherwise.
-        timeout: Time limit of each call, a timedelta or such as `seconds(2)`; a call that takes
-            longer is cancelled, and counts as one that raises `TimeoutError`. The default is 30
-            seconds.
-        retry: When to try again after an exception, from `retries`; None for never. Each attempt
-            has the time limit for itself.
+            connections that HTTP clients open by default.
+        timeout: Time limit of each call: a timedelta, or the result of `seconds` or a similar
+            function. A call that takes longer is cancelled, and counts as one that raised
+            `TimeoutError`. The default is 30 seconds.
+        retry: When to try again after an exception, from `retries`; None for never. The time limit
+            applies to each attempt.
 
     Raises:
         TypeError: An argument has another type.
@@ -142,10 +142,9 @@ def computation_batch(
 
     Args:
         name: Name of the step.
-        max: Messages in the list at most.
-        wait: Time for which the real-time engine waits for so many messages from the sources, a
-            timedelta or such as `milliseconds(20)`. The default is 0: the list has those that
-            are there.
+        max: Maximum number of messages in the list.
+        wait: How long to wait for this many messages from the sources: a timedelta, or the result
+            of `milliseconds` or a similar function. By default, the step does not wait.
         retry: When to try again after an exception, from `retries`; None for never.
 
     Raises:

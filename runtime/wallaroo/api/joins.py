@@ -17,7 +17,7 @@ from wallaroo.api.windows import EventTime
 from wallaroo.errors import WallarooParameterError
 
 How = Literal["inner", "left"]
-"""What becomes of a left message without a match: nothing, or an output without a right one."""
+"""How to handle a left message without a match: drop it, or emit an output without a right one."""
 Left = TypeVar("Left")
 """Type of the messages of the left pipeline."""
 Right = TypeVar("Right")
@@ -32,12 +32,12 @@ class Join(
     Decorated[[Left_contra, Right_contra], Result_co],
     Generic[Left_contra, Right_contra, Result_co],
 ):
-    """A function of a left and a right message; the base class of what the decorators make.
+    """A function of a left and a right message; the base class of decorated functions.
 
     Attributes:
         decorator: Name of the decorator.
         name: Name of the step in logs, metrics and errors.
-        how: What becomes of a left message without a match.
+        how: How to handle a left message without a match.
     """
 
     decorator: ClassVar[str]
@@ -160,7 +160,7 @@ def table_join(name: str, *, how: Any = "inner", ttl: AnyDuration | None = None)
         for none. It must not change the right message, which is kept.
 
     Raises:
-        TypeError: The *ttl* is no duration.
+        TypeError: The *ttl* is not a duration.
         WallarooParameterError: The *ttl* is not positive, or *how* is something else.
 
     Example:

@@ -40,7 +40,7 @@ class KafkaSourceConfig(Generic[Result_co]):
             error, or `"skip"` them with a warning.
         group: Consumer group to which positions are committed for tools that show the lag; None for
             `wallaroo-` and the name of the pipeline.
-        settings: Options of librdkafka that are no secrets.
+        settings: Options of librdkafka that are not secret.
         settings_file: File with further options of librdkafka, `name=value` in each line; relative
             to the application's directory. `WALLAROO_KAFKA_SETTINGS` names one for all.
 
@@ -137,7 +137,7 @@ class KafkaSinkConfig(Generic[In_contra]):
         encoder: Encoder of the outputs.
         transactions: Whether to write in transactions. If False, outputs are visible sooner, and
             some are written twice after the gateway is killed.
-        settings: Options of librdkafka that are no secrets, such as `compression.type`.
+        settings: Options of librdkafka that are not secret, such as `compression.type`.
         settings_file: File with further options of librdkafka, `name=value` in each line; relative
             to the application's directory. `WALLAROO_KAFKA_SETTINGS` names one for all.
 

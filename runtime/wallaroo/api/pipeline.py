@@ -192,7 +192,7 @@ class Pipeline(Generic[Message]):
             join: A function decorated with `table_join`, `asof_join` or `interval_join`.
 
         Raises:
-            TypeError: *pipeline* is no pipeline.
+            TypeError: *pipeline* is not a pipeline.
         """
         _check_pipeline(pipeline, "join(pipeline, function)")
         place = calling_place()

@@ -45,8 +45,8 @@ def retries(
 
     Args:
         times: Number of attempts after the first one, at least 1.
-        backoff: Pause before the second attempt, a timedelta or such as `milliseconds(50)`; it
-            doubles before each further one.
+        backoff: Pause before the second attempt: a timedelta, or the result of `milliseconds` or a
+            similar function. It doubles before each further one.
         on: Class, or tuple of classes, of the exceptions after which to try again.
 
     Raises:

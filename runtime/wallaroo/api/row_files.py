@@ -28,7 +28,7 @@ class CSVSourceConfig(Generic[Result_co]):
         path: A file, a directory, or a pattern such as `"in/*.csv"`, relative to the application's
             directory. Several files are read in the order of their names.
         decoder: Makes a message of a row; None for the row itself.
-        delimiter: What is between columns.
+        delimiter: Character between columns.
         columns: Names of the columns; None if the first row of each file has them.
         follow: Whether to wait for more: of a file for more rows, else for files with later names,
             which must be complete when they appear. If False, the source ends.
@@ -141,7 +141,7 @@ class ParquetSinkConfig(Generic[In_contra]):
             created if necessary.
         encoder: Encoder of the outputs. It returns a dict from names of columns to values; None
             writes nothing.
-        schema: Names and types of the columns; None to find them out anew for each file.
+        schema: Names and types of the columns; None to infer them for each file.
         rows: Rows after which a file is complete.
         seconds: Seconds after which a file is complete, from its first row on. Until then its
             outputs wait on disk.

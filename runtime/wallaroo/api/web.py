@@ -16,9 +16,9 @@ from wallaroo.api.places import calling_place
 class SSESinkConfig(Generic[In_contra]):
     """A sink that browsers connect to: each gets the outputs from then on, as server-sent events.
 
-    An output counts as delivered when it could be read, whether anybody was connected or not. A
-    browser that reconnects sends the number of its last event, and gets what came since then if
-    that is still among the last `keep_bytes`; else it is told so by an event `missed`.
+    Outputs do not wait for clients: they count as delivered as soon as clients could read them. A
+    reconnecting browser sends the number of its last event and receives the outputs it missed, if
+    they are still among the last `keep_bytes`; otherwise it receives an event `missed`.
 
     Args:
         host: Address to bind; "0.0.0.0" for all interfaces.
@@ -29,12 +29,12 @@ class SSESinkConfig(Generic[In_contra]):
             `onmessage` gets.
         origins: Origins of the pages that may read the events besides those of the sink's own
             address, such as `"https://shop.example.org"`; `"*"` for all.
-        token_file: File with a token, which viewers must send as `Authorization: Bearer TOKEN` or
+        token_file: File with a token, which clients must send as `Authorization: Bearer TOKEN` or
             `?token=TOKEN`; relative to the application's directory. None to require none.
-        viewers: Connections of viewers at a time; more get the answer 503. Each costs up to about
-            200 kB if it reads slowly.
-        keep_bytes: Bytes of delivered outputs that are kept, on disk and in memory, for viewers
-            that reconnect or are slow. One that is slower than that is disconnected.
+        viewers: Maximum number of connected clients; more get the answer 503. A slow one takes up
+            to about 200 kB of memory.
+        keep_bytes: Bytes of delivered outputs that are kept, on disk and in memory, for clients
+            that reconnect or are slow. A client that falls further behind is disconnected.
 
     Example:
         >>> SSESinkConfig("127.0.0.1", 7020, str, path="/prices", event="price").port
@@ -69,28 +69,28 @@ class SSESinkConfig(Generic[In_contra]):
 class WebhookSinkConfig(Generic[In_contra]):
     """A sink that posts each output, or batches of them, to a URL by HTTP.
 
-    Outputs are posted in order, one request at a time, until the receiver answers 2xx. Each request
-    has an `Idempotency-Key` that a repeated request has as well.
+    Outputs are posted in order, one request at a time. A request is repeated, with the same
+    `Idempotency-Key`, until the receiver answers 2xx.
 
     Args:
         url: Where to post to: `http://…` or `https://…`. `${NAME}` in the path or query stands for
             an environment variable of the gateway.
         encoder: Encoder of the outputs.
-        batch: Most outputs in a request. A request takes what is there; it does not wait for more.
-        batch_format: What the body of a batch is, if `batch` is more than 1: `"lines"` for an
-            output on each line, `"array"` for a JSON array of outputs that are JSON.
+        batch: Maximum number of outputs in a request. It does not wait for more than there are.
+        batch_format: Format of a body with several outputs: `"lines"` for an output on each line,
+            `"array"` for a JSON array of outputs that are JSON.
         content_type: Content type of requests; None for `application/x-ndjson` with lines and
-            `application/json` else.
+            `application/json` otherwise.
         headers: Further headers. `${NAME}` in a value stands for an environment variable of the
             gateway.
         headers_file: File with further headers that are secret, `Name: value` in each line; only
             the gateway reads it. Relative to the application's directory.
-        timeout_s: Seconds that a receiver has for each step of a request: to accept the connection,
-            and to answer.
+        timeout_s: Time limit of each step of a request, in seconds: to accept the connection, and
+            to answer.
         on_refused: What to do with outputs that the receiver answers with 400, 413, 415 or 422:
-            `"set-aside"` as dead letters, or `"wait"` and try again, as after all other answers.
-        attempts: Answers other than 2xx after which outputs are set aside as well; None to wait
-            for as long as it takes, while outputs stay on disk.
+            `"set-aside"` as dead letters, or `"wait"` to retry, as after all other answers.
+        attempts: Answers other than 2xx after which outputs are set aside as well; None to
+            retry indefinitely, while outputs stay on disk.
 
     Example:
         >>> WebhookSinkConfig("https://hooks.example.org/orders", str, batch=100).batch

@@ -43,7 +43,7 @@ def chart(
     """Write a Helm chart for APP, a directory with an application.py or a single file.
 
     The chart has the application's name, its sources that listen on a port, and the templates of
-    the library chart: it needs nothing else. APP ARGS are passed to the application, here and on
+    the library chart, and needs nothing else. APP ARGS are passed to the application, here and on
     the cluster.
 
     \b

@@ -160,8 +160,8 @@ DASHBOARD = Options(
         "--ui-name",
         multiple=True,
         metavar="NAME",
-        help="Name, besides its address, that browsers may call the dashboard by; may be "
-        "repeated. Addresses and names without a domain need none.",
+        help="Domain name under which browsers may reach the dashboard; may be repeated. "
+        "Addresses and names without a domain need no entry.",
     ),
 )
 

@@ -16,7 +16,7 @@ from wallaroo.system.credentials import read_token
 @click.argument("url", default="http://127.0.0.1:7990/")
 @DASHBOARD_TOKEN_FILE
 def pause(url: str, token_file: Path | None) -> None:
-    """Let a running application process no messages until it is resumed.
+    """Pause a running application: it processes no messages until it is resumed.
 
     URL is the address of its dashboard, which the ready event of `wallaroo run` shows. The batch
     in progress ends. Sources accept messages until the journal is full, and outputs that are
@@ -34,7 +34,7 @@ def pause(url: str, token_file: Path | None) -> None:
 @click.argument("url", default="http://127.0.0.1:7990/")
 @DASHBOARD_TOKEN_FILE
 def resume(url: str, token_file: Path | None) -> None:
-    """Let an application that was paused process messages again.
+    """Resume an application that was paused.
 
     URL is the address of its dashboard, which the ready event of `wallaroo run` shows.
 

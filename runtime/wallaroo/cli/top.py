@@ -32,7 +32,7 @@ DASHBOARD_TOKEN_FILE = click.option(
     "--dashboard-token-file",
     "token_file",
     type=FILE,
-    help="File with the dashboard's token, that of --ui-token-file, if what is asked requires it.",
+    help="File with the dashboard's token (that of --ui-token-file), if the dashboard requires it.",
 )
 """How to show the dashboard's token."""
 

@@ -1,7 +1,7 @@
 """Decoders and encoders for JSON, MessagePack, Avro, Protobuf and CSV.
 
-Each function makes what the decorators `wallaroo.decoder` and `wallaroo.encoder` make, so it can be
-used wherever they are. JSON, MessagePack, Avro and typed CSV require the extra `wallaroo[codecs]`.
+Each function returns what the decorators `wallaroo.decoder` and `wallaroo.encoder` return. JSON,
+MessagePack, Avro and typed CSV require the extra `wallaroo[codecs]`.
 
 Example:
     >>> from dataclasses import dataclass
