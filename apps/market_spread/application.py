@@ -67,8 +67,9 @@ class SymbolData:
         self.should_reject_trades = True
 
 
-order_decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(parse_order)
-market_data_decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(parse_market_data)
+frames_decoder = wallaroo.decoder(header_length=4, length_fmt=">I", repeatable=True)
+order_decoder = frames_decoder(parse_order)
+market_data_decoder = frames_decoder(parse_market_data)
 order_result_encoder = wallaroo.encoder(pack_result)
 
 

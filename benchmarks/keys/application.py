@@ -33,7 +33,7 @@ class Count:
         self.seen = 0
 
 
-@wallaroo.decoder(header_length=4, length_fmt=">I")
+@wallaroo.decoder(header_length=4, length_fmt=">I", repeatable=True)
 def decode(payload: bytes) -> Message:
     """From payload to message."""
     return Message._make(MESSAGE.unpack_from(payload))

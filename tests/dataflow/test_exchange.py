@@ -45,9 +45,12 @@ def key_of(message: Any) -> Any:
     return odd.get(message, message) if isinstance(message, str) else "key"
 
 
+repeatable = wallaroo.decoder(header_length=4, length_fmt=">I", repeatable=True)(decode.function)
+
+
 def application_of(*steps: Any, keys: list[str] | None = None) -> Application:
     builder = wallaroo.ApplicationBuilder("app")
-    builder.new_pipeline("in", wallaroo.TCPSourceConfig("", 0, decode))
+    builder.new_pipeline("in", wallaroo.TCPSourceConfig("", 0, repeatable))
     for step in steps:
         builder.to(step)
     builder.to_state_partition(count, Count, "seen", key_of, keys, "drop" if keys else None)

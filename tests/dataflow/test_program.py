@@ -37,6 +37,9 @@ def decode(bs: bytes) -> Message | None:
     return None if number == 99 else (key, number)
 
 
+repeatable = wallaroo.decoder(header_length=2, length_fmt=">H", repeatable=True)(decode.function)
+
+
 @wallaroo.computation(name="add one")
 def add_one(message: Message) -> Message:
     return (message[0], message[1] + 1)
@@ -152,7 +155,8 @@ def applications(draw: st.DrawFn) -> Application:
     builder = wallaroo.ApplicationBuilder("random")
     sinks: dict[str, wallaroo.TCPSinkConfig[Any]] = {}
     for name in ("one", "two", "three")[: draw(st.integers(1, 3))]:
-        builder.new_pipeline(name, wallaroo.TCPSourceConfig("", 0, decode))
+        decoder = draw(st.sampled_from([decode, repeatable]))
+        builder.new_pipeline(name, wallaroo.TCPSourceConfig("", 0, decoder))
         for step in draw(st.lists(st.sampled_from(STEPS), max_size=2)):
             builder.to(step)
         # order is kept per key of one state: pipelines share a sink where they share state

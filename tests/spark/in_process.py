@@ -162,7 +162,6 @@ class InProcess:
             program.buckets,
             slots_for(program.buckets),
             readers,
-            program.repeated,
             setting.directory / "checkpoint",
             setting.limits,
             idle_wait_s=0.05,
@@ -181,7 +180,6 @@ class InProcess:
             setting.workers,
             program.buckets,
             slots_for(program.buckets),
-            program.repeated,
             60.0,
         )
         return RealTimeQuery(self.session, job, program.application.name, on_batch)

@@ -32,7 +32,10 @@ class KeyExtractor(ABC):  # noqa: B024
 
 
 class Decoder(ABC):  # noqa: B024
-    """A decoder: an object with `header_length`, `payload_length` and `decode`."""
+    """A decoder: an object with `header_length`, `payload_length` and `decode`.
+
+    With the attribute `repeatable = True` it promises what `wallaroo.decoder` says of it.
+    """
 
 
 class Encoder(ABC):  # noqa: B024

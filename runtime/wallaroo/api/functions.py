@@ -76,14 +76,21 @@ class Decoder(Decorated[[bytes], Result_co]):
         header_length: Length of the header before each payload, in bytes.
         length_fmt: `struct` format of the header, whose value is the payload's length in bytes, or
             a function from the header to that length.
+        repeatable: Whether a payload may be decoded again instead of sending the message.
     """
 
     def __init__(
-        self, function: Callable[[bytes], Result_co], header_length: int, length_fmt: LengthFormat
+        self,
+        function: Callable[[bytes], Result_co],
+        header_length: int,
+        length_fmt: LengthFormat,
+        *,
+        repeatable: bool = False,
     ) -> None:
         super().__init__(function)
         self.header_length = header_length
         self.length_fmt = length_fmt
+        self.repeatable = repeatable
 
 
 class AnyComputation(Decorated[[In_contra], Result_co], Generic[In_contra, Result_co]):
@@ -126,7 +133,7 @@ class Encoder(Decorated[[In_contra], Result_co], Generic[In_contra, Result_co]):
 
 
 def decoder(
-    header_length: int, length_fmt: LengthFormat
+    header_length: int, length_fmt: LengthFormat, *, repeatable: bool = False
 ) -> Callable[[Callable[[bytes], Result]], Decoder[Result]]:
     """Declare a decoder for frames that consist of a header and a payload.
 
@@ -135,6 +142,13 @@ def decoder(
         length_fmt: `struct` format of the header; its value is the payload's length in bytes. If
             the header is not a plain integer: a function from the header to that length, which is
             slower. It must return the same length for the same header in every process.
+        repeatable: A promise that lets the runtime work faster. If no step comes between the
+            decoder and a state computation, the payload is sent to the process of its key and
+            decoded again there, which usually costs less than sending the message. You promise
+            that the decoder returns an equal message for the same bytes, at any time and in any
+            process; that it has no effects, such as counting its calls; that its messages share
+            no object that can change; and that key extractors do not change its messages.
+            `wallaroo check` and `wallaroo.testing.simulate` compare two messages of one payload.
 
     Returns:
         A decorator. If the decoder returns None, the message is dropped; if it raises, the message
@@ -147,7 +161,7 @@ def decoder(
         >>> decode(b"hello")
         'hello'
     """
-    return lambda function: Decoder(function, header_length, length_fmt)
+    return lambda function: Decoder(function, header_length, length_fmt, repeatable=repeatable)
 
 
 def computation(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 import click
 
 from wallaroo.cli.options import STATE_DIR, application_without_addresses
 from wallaroo.cli.saved_state import saved_state_lines
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import FrameError, RuntimeFailure
 from wallaroo.gateway.connectors.kafka.client import TopicClient
 from wallaroo.model.application import (
     Application,
@@ -22,11 +24,19 @@ from wallaroo.model.application import (
     StatePartition,
     WindowCompute,
 )
+from wallaroo.model.endpoints import CustomSource
+from wallaroo.model.file_connectors import FileSource
 from wallaroo.model.kafka import KafkaSink, KafkaSource
+from wallaroo.model.row_files import RowFiles
 from wallaroo.model.windowing import problem_of_accumulator
 from wallaroo.observability import logs
 from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import printable
+from wallaroo.testing import messages_of
+from wallaroo.testing.repeats import check_repeats
+
+_SAMPLE = 100
+"""Messages of a file that are decoded twice."""
 
 
 @click.command()
@@ -36,7 +46,8 @@ from wallaroo.system.printable import printable
 def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     """Validate an application: report everything that is wrong with it, or else list its parts.
 
-    Settings of Kafka are checked unless they are in a file that this machine does not have. With
+    Settings of Kafka are checked unless they are in a file that this machine does not have.
+    Decoders of files that are declared repeatable decode the first messages twice. With
     --state-dir, check also that its state classes fit the saved entities, which it loads and
     migrates without changing them.
 
@@ -48,6 +59,7 @@ def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     with reserved_stdout() as out, reported_exits():
         application = application_without_addresses(app, app_args)
         _check_topics(application)
+        _check_repeats(application)
         for line in _lines(application):
             click.echo(printable(line), file=out)
         if state_dir is not None:
@@ -74,6 +86,22 @@ def _check_topics(application: Application) -> None:
             except RuntimeFailure as error:
                 msg = f"{end.topic.place or end.place}: {error}"
                 raise RuntimeFailure(msg) from error
+
+
+def _check_repeats(application: Application) -> None:
+    """Check decoders that are declared repeatable, as far as files have messages for them.
+
+    Raises:
+        ApplicationError: One of them is not repeatable.
+    """
+    for pipeline in application.pipelines:
+        source = pipeline.source
+        reader = source.reader if isinstance(source, CustomSource) else None
+        if not (source.repeatable and isinstance(reader, FileSource | RowFiles)):
+            continue
+        with suppress(OSError, FrameError):  # a run says what is wrong with the file
+            for _, payload in islice(messages_of(application, source.name), _SAMPLE):
+                check_repeats(pipeline, payload)
 
 
 def _lines(application: Application) -> Iterator[str]:

@@ -30,6 +30,7 @@ def json_decoder(
     registry: SchemaRegistry | None = None,
     header_length: int = HEADER_LENGTH,
     length_fmt: LengthFormat = LENGTH_FMT,
+    repeatable: bool = False,
 ) -> Decoder[Result]: ...
 
 
@@ -41,6 +42,7 @@ def json_decoder(
     registry: SchemaRegistry | None = None,
     header_length: int = HEADER_LENGTH,
     length_fmt: LengthFormat = LENGTH_FMT,
+    repeatable: bool = False,
 ) -> Decoder[Any]: ...
 
 
@@ -51,6 +53,7 @@ def json_decoder(
     registry: SchemaRegistry | None = None,
     header_length: int = HEADER_LENGTH,
     length_fmt: LengthFormat = LENGTH_FMT,
+    repeatable: bool = False,
 ) -> Decoder[Any]:
     """Make a decoder of JSON. A message that does not fit the type becomes a dead letter.
 
@@ -63,6 +66,8 @@ def json_decoder(
         registry: Registry whose header precedes each message; None for JSON alone.
         header_length: Length of the header before each payload, in bytes, in sources of frames.
         length_fmt: Layout of that header, as for `wallaroo.decoder`.
+        repeatable: Promises what it does for `wallaroo.decoder`: code of the type, such as
+            `__post_init__` or a validator, keeps to it, and key extractors do not change messages.
 
     Raises:
         TypeError: The type cannot be decoded.
@@ -84,7 +89,8 @@ def json_decoder(
         decode = with_defaults(type, decode, "json_decoder")
     if registry is not None:
         decode = without_header(decode, registry, "JSON")
-    return made_decoder(f"json_decoder({name_of_type(type)})", decode, header_length, length_fmt)
+    name = f"json_decoder({name_of_type(type)})"
+    return made_decoder(name, decode, header_length, length_fmt, repeatable=repeatable)
 
 
 def json_encoder(

@@ -47,9 +47,11 @@ def made_decoder(
     function: Callable[[bytes], Any],
     header_length: int,
     length_fmt: LengthFormat,
+    *,
+    repeatable: bool = False,
 ) -> Decoder[Any]:
     """Make a decoder that is known as *name*, from the line of user code that asked for it."""
-    decoder: Decoder[Any] = Decoder(function, header_length, length_fmt)
+    decoder: Decoder[Any] = Decoder(function, header_length, length_fmt, repeatable=repeatable)
     _label(decoder, name)
     return decoder
 

@@ -29,6 +29,7 @@ def msgpack_decoder(
     strict: bool = True,
     header_length: int = HEADER_LENGTH,
     length_fmt: LengthFormat = LENGTH_FMT,
+    repeatable: bool = False,
 ) -> Decoder[Result]: ...
 
 
@@ -39,6 +40,7 @@ def msgpack_decoder(
     strict: bool = True,
     header_length: int = HEADER_LENGTH,
     length_fmt: LengthFormat = LENGTH_FMT,
+    repeatable: bool = False,
 ) -> Decoder[Any]: ...
 
 
@@ -48,6 +50,7 @@ def msgpack_decoder(
     strict: bool = True,
     header_length: int = HEADER_LENGTH,
     length_fmt: LengthFormat = LENGTH_FMT,
+    repeatable: bool = False,
 ) -> Decoder[Any]:
     r"""Make a decoder of MessagePack. A message that does not fit the type becomes a dead letter.
 
@@ -56,6 +59,8 @@ def msgpack_decoder(
         strict: Whether a text is no number, as for `json_decoder`.
         header_length: Length of the header before each payload, in bytes, in sources of frames.
         length_fmt: Layout of that header, as for `wallaroo.decoder`.
+        repeatable: Promises what it does for `wallaroo.decoder`: code of the type, such as
+            `__post_init__` or a validator, keeps to it, and key extractors do not change messages.
 
     Raises:
         TypeError: The type cannot be decoded.
@@ -81,7 +86,7 @@ def msgpack_decoder(
         decode = msgspec.msgpack.Decoder(type, strict=strict, dec_hook=from_plain).decode
         decode = with_defaults(type, decode, "msgpack_decoder")
     name = f"msgpack_decoder({name_of_type(type)})"
-    return made_decoder(name, decode, header_length, length_fmt)
+    return made_decoder(name, decode, header_length, length_fmt, repeatable=repeatable)
 
 
 def msgpack_encoder(*, framing: BinaryFraming = "none") -> Encoder[Any, bytes]:

@@ -40,6 +40,7 @@ def protobuf_decoder(
     registry: SchemaRegistry | None = None,
     header_length: int = HEADER_LENGTH,
     length_fmt: LengthFormat = LENGTH_FMT,
+    repeatable: bool = False,
 ) -> Decoder[Message]:
     r"""Make a decoder of a class of messages that protoc has generated.
 
@@ -49,6 +50,8 @@ def protobuf_decoder(
             class. None for messages alone.
         header_length: Length of the header before each payload, in bytes, in sources of frames.
         length_fmt: Layout of that header, as for `wallaroo.decoder`.
+        repeatable: Promises what it does for `wallaroo.decoder`: key extractors do not
+            change messages.
 
     Raises:
         TypeError: It is no such class.
@@ -60,7 +63,8 @@ def protobuf_decoder(
     """
     _check_class(type, "protobuf_decoder")
     decode = _decoding(type) if registry is None else _with_registry(type, registry)
-    return made_decoder(f"protobuf_decoder({type.__name__})", decode, header_length, length_fmt)
+    name = f"protobuf_decoder({type.__name__})"
+    return made_decoder(name, decode, header_length, length_fmt, repeatable=repeatable)
 
 
 def protobuf_encoder(

@@ -300,4 +300,4 @@ def _describe_exit(status: int, kills: MemoryKills) -> str:
 def _guarded(program: Program, calls: Calls, checks: Checks | None = None) -> Program:
     """Return a copy of *program* with all functions of the application guarded."""
     application = guarded(program.application, calls.guard, checks, calls.guard_gathering)
-    return Program(application, program.buckets, program.repeated)
+    return Program(application, program.buckets)

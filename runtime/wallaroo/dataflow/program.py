@@ -26,7 +26,6 @@ from wallaroo.model.application import (
 )
 from wallaroo.model.endpoints import Sink, Source
 from wallaroo.model.keys.buckets import SAFE, bucket_of, is_safe
-from wallaroo.model.purity import is_repeatable
 from wallaroo.model.savable import Codec, codec_of
 from wallaroo.model.versions import Versions
 
@@ -91,13 +90,9 @@ class Program:
     Args:
         application: The application.
         buckets: Number of buckets that keys are distributed to; fixed for the life of the state.
-        repeated: Numbers of the stages to which payloads cross, to be decoded again there; all
-            processes of a run must agree on them. None to determine them.
     """
 
-    def __init__(
-        self, application: Application, buckets: int, repeated: frozenset[int] | None = None
-    ) -> None:
+    def __init__(self, application: Application, buckets: int) -> None:
         self.application = application
         self.buckets = buckets
         self._bucket_of_key: dict[Any, int] = {}
@@ -121,8 +116,8 @@ class Program:
         )
         """Partitions whose messages carry stamps, because their order of arrival is not implicit,
         or because of what follows them."""
-        self.repeated = self._repeatable() if repeated is None else repeated
-        """Stages to which payloads cross, because decoding them again yields equal messages."""
+        self.repeated = self._repeatable()
+        """Stages to which payloads cross, because their decoders are declared repeatable."""
         self.sparse: set[int] = set()
         """Partitions with few messages per key in the last block; maintained by the exchange."""
 
@@ -235,10 +230,7 @@ class Program:
         return frozenset(
             stage.number
             for stage in self.stages
-            if stage.at_once
-            and stage.partition not in self.stamped
-            and stage.step.key is not None
-            and is_repeatable(stage.source.decode, stage.step.key)
+            if stage.at_once and stage.partition not in self.stamped and stage.source.repeatable
         )
 
     def _needs_stamps(self, partition: int) -> bool:

@@ -193,12 +193,12 @@ class StateRunner:
             message = item
             began = perf_counter() if timed else 0.0
             try:
-                if entity is _MISSING:
-                    entity = self._entity(stage.partition, key)  # noqa: PLW2901
                 if restore is not None:
                     message = restore(item)
                 elif type(item) is Lost:
                     item.fail()
+                if entity is _MISSING:
+                    entity = self._entity(stage.partition, key)  # noqa: PLW2901
                 result = function(message, entity)
                 if returns_save:
                     if type(result) is not tuple or len(result) != 2:  # noqa: PLR2004

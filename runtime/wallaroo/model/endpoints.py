@@ -23,6 +23,8 @@ class Source(ABC):
     decode: Callable[[bytes], Any]
     """From payload to message; None to drop the message."""
     place: Place
+    repeatable: bool = field(default=False, kw_only=True)
+    """Whether decoding a payload again is declared to yield an equal message."""
 
     @property
     @abstractmethod

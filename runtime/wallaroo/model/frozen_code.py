@@ -63,18 +63,6 @@ def use(code: FrozenCode) -> None:
     _install(_Finder(code.directory, dict(code.files)))
 
 
-def source_of(path: str) -> bytes:
-    """The source code in the file *path* that this process imports.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    for finder in sys.meta_path:
-        if isinstance(finder, _Finder) and path in finder.files:
-            return finder.files[path]
-    return Path(path).read_bytes()
-
-
 def _install(finder: _Finder) -> None:
     sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, _Finder)]
     sys.meta_path.insert(0, finder)

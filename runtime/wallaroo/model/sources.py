@@ -6,6 +6,7 @@ import functools
 import inspect
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from wallaroo.api.builder import DeclaredPipeline
@@ -72,7 +73,9 @@ class SourceResolver:
 
     def source(self, declared: DeclaredPipeline) -> Source:
         """The source of a pipeline; valid only if no problem was found."""
-        return self._source(declared.source, declared, f"pipeline {declared.name!r}")
+        source = self._source(declared.source, declared, f"pipeline {declared.name!r}")
+        decoder = getattr(declared.source, "decoder", None)
+        return replace(source, repeatable=getattr(decoder, "repeatable", False) is True)
 
     @functools.singledispatchmethod
     def _source(self, config: Any, declared: DeclaredPipeline, where: str) -> Source:

@@ -64,6 +64,8 @@ def simulate(
     If an entity cannot be saved at the end, the messages are processed again with a check of that
     entity after each: the messages that cause this are dead-lettered in the step at fault.
 
+    Payloads of a decoder that is declared repeatable are decoded twice, and the messages compared.
+
     Args:
         application: Result of `ApplicationBuilder.build`, `build_application` or `load`.
         messages: Name of a source (that of its pipeline), a payload and optionally the time of
@@ -73,7 +75,7 @@ def simulate(
         until_ns: Time to which the clock advances after the last message.
 
     Raises:
-        ApplicationError: The application is invalid.
+        ApplicationError: The application is invalid, or a decoder is not as repeatable as declared.
         UsageError: A source does not exist.
 
     Warns:

@@ -38,6 +38,7 @@ from wallaroo.model.timing import Due, describe_timer
 from wallaroo.model.unlisted_keys import UnlistedWatch
 from wallaroo.model.watched_entities import Suspects, Watch
 from wallaroo.model.windows import Late, Windows, overdue
+from wallaroo.testing.repeats import check_repeats
 from wallaroo.wire.kafka_records import KafkaRecord, unpacked
 
 
@@ -98,6 +99,7 @@ class Run:
     def __init__(self, application: Application, suspects: Suspects) -> None:
         self._watch = Watch(application, suspects)
         guard = functools.partial(raising_exceptions, interruptible=True)
+        self._repeated = [each for each in application.pipelines if each.source.repeatable]
         application = without_pauses(application)
         self._application = application = guarded(application, guard, self._watch)
         self._now_ns = 0
@@ -133,6 +135,9 @@ class Run:
         source = source_of(self._application, name)
         if isinstance(source, KafkaSource) and source.envelope and isinstance(payload, bytes):
             payload = KafkaRecord(payload)
+        for pipeline in self._repeated:
+            if pipeline.source.name == name:
+                check_repeats(pipeline, payload)
         for pipeline in self._application.pipelines:
             if pipeline.source.name != name:
                 continue

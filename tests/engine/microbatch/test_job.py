@@ -24,7 +24,6 @@ def test_entities_may_take_what_the_job_allows(
     connect: Any = SimpleNamespace
     job = Job(
         *("run", APPLICATION, connect, 8, (), Readers("")),
-        repeated=frozenset(),
         checkpoint=tmp_path,
         entity_limit_bytes=7,
     )

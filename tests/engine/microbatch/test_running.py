@@ -36,7 +36,7 @@ def running(tmp_path: Path) -> Any:
     )
     connector = Connector("grpc+tcp://127.0.0.1:9", 1)
     reference = ApplicationRef("none")
-    running._job = Job("run", reference, connector, 8, (), readers, frozenset(), tmp_path)
+    running._job = Job("run", reference, connector, 8, (), readers, tmp_path)
     return running
 
 

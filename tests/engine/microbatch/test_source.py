@@ -36,7 +36,6 @@ def test_a_batch_with_which_the_query_failed_is_suspect(
     connector = Connector("grpc+tcp://127.0.0.1:9", 1)
     job = Job(
         *("run", ApplicationRef("none"), connector, 8, (), Readers("")),
-        repeated=frozenset(),
         checkpoint=Path(),
         suspect=suspect,
     )

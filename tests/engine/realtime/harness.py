@@ -184,7 +184,6 @@ class RunningQuery:
             partitions,
             buckets,
             slots_for(buckets),
-            frozenset(),
             0.0,
             files=fresh_directory(checkpoint) if files else None,
         )
@@ -196,13 +195,12 @@ class RunningQuery:
         self.damage: list[str] = []
         """What the processes have found damaged."""
         self._sockets: list[FrameSocket] = []
-        repeated = Program(application, self._job.routed).repeated
         java: list[FrameSocket] = []
         self._threads: list[threading.Thread] = []
         for role in (READER, *range(partitions)):
             ours, theirs = map(FrameSocket, socket.socketpair())
             java.append(ours)
-            program = Program(application, self._job.routed, repeated)
+            program = Program(application, self._job.routed)
             process = self._process(gateway.path, role, program, theirs)
             self._start(self._until_gone, process, theirs)
         self._stand_in = StandIn(java[0], java[1:])

@@ -17,7 +17,7 @@ APPLICATION = ApplicationRef(str(LARGE), ("--in", "127.0.0.1:0", "--out", "127.0
 
 def test_entities_may_take_what_the_job_allows(tmp_path: Path) -> None:
     job = Job(
-        *(APPLICATION, "", 1, 1, tmp_path, 1, 8, slots_for(8), frozenset(), 0.0),
+        *(APPLICATION, "", 1, 1, tmp_path, 1, 8, slots_for(8), 0.0),
         entity_limit_bytes=7,
     )
     gateway, java = map(FrameSocket, socket.socketpair())

@@ -84,7 +84,6 @@ class Processes:
             PARTITIONS,
             buckets,
             slots_for(buckets),
-            frozenset(),
             call_limit_s,
             version=version or version_here(),
         )

@@ -21,7 +21,6 @@ def test_a_worker_of_another_version_takes_no_batch(tmp_path: Path) -> None:
     connector = Connector("grpc+tcp://127.0.0.1:9", 1)
     job = Job(
         *("run", ApplicationRef("none"), connector, 8, (), Readers("")),
-        repeated=frozenset(),
         checkpoint=tmp_path,
         version=OTHER,
     )

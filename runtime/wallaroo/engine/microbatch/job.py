@@ -57,7 +57,6 @@ class Job:
         slots: For each bucket, the number that Spark's exchange hashes; chosen so that the buckets
             fall evenly on the partitions.
         readers: Maximum number of ranges that a batch is read in.
-        repeated: See `Program`.
         checkpoint: Directory of the query's checkpoint.
         batch: Bounds of a batch.
         idle_wait_s: Seconds that an idle query waits for messages before it looks again.
@@ -76,7 +75,6 @@ class Job:
     buckets: int
     slots: tuple[int, ...]
     readers: Readers
-    repeated: frozenset[int]
     checkpoint: Path
     batch: BatchLimits = field(default_factory=BatchLimits)
     idle_wait_s: float = 1.0
@@ -123,7 +121,7 @@ def worker_context(job: Job, locate: Callable[[ApplicationRef], ApplicationRef])
     capture_worker_logs(None, worker=worker_name())
     check_version(getattr(job, "version", None))
     note_connections()  # those to Spark
-    program = Program(locate(job.application).load(), job.buckets, job.repeated)
+    program = Program(locate(job.application).load(), job.buckets)
     capture_worker_logs(program.application.name)
     names, codecs = [partition.name for partition in program.partitions], codecs_of(program)
     limit = job.entity_limit_bytes

@@ -124,7 +124,6 @@ class RunningMicroBatch(RunningOnSpark):
                 layout.buckets,
                 slots_for(layout.buckets),
                 self._readers,
-                program.repeated,
                 layout.checkpoint,
                 settings.batch,
                 call_limit_s=settings.call_limit_s,
@@ -184,9 +183,7 @@ class RunningMicroBatch(RunningOnSpark):
             self._query.replace()
             between()
             self._program, self._reports = program, Reports(program.application)
-            self._job = dataclasses.replace(
-                self._job, application=application.absolute(), repeated=program.repeated
-            )
+            self._job = dataclasses.replace(self._job, application=application.absolute())
             self._set_held(reloads=False)
             self._query.reconsider()
             if (reason := self._query.failure()) is not None:  # it starts the query

@@ -68,7 +68,7 @@ class Partition:
         self._files = None if job.files is None else SharedFiles(job.files)
         names = [part.name for part in program.partitions]
         cache = EntityCache(names, codecs_of(program), job.entity_limit_bytes, versions_in(program))
-        saved = Program(program.application, job.buckets, job.repeated)
+        saved = Program(program.application, job.buckets)
         self._state = PartitionState(cache, saved.bucket_in)
         self._results = ChunkResults()
         levels = range(1, program.levels.count + 1)

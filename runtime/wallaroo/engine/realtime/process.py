@@ -61,8 +61,6 @@ class Job:
     """Buckets that keys are spread over in the state store."""
     slots: tuple[int, ...]
     """For each bucket, the number that Spark's exchange hashes."""
-    repeated: frozenset[int]
-    """See `Program`."""
     call_limit_s: float
     """Seconds that a function of the application may take for one message; 0 for no limit."""
     entity_limit_bytes: int = EngineSettings.entity_limit_bytes
@@ -80,7 +78,7 @@ class Job:
             files: Directory of the files that the driver has distributed, if it has.
         """
         application = locate(self.application, files).load()
-        return Program(application, self.routed, self.repeated)
+        return Program(application, self.routed)
 
     @property
     def routed(self) -> int:

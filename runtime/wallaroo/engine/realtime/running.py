@@ -121,7 +121,6 @@ class RunningRealTime(RunningOnSpark):
                 layout.partitions,
                 layout.buckets,
                 slots_for(layout.buckets),
-                program.repeated,
                 settings.call_limit_s,
                 settings.entity_limit_bytes,
             )
@@ -190,9 +189,7 @@ class RunningRealTime(RunningOnSpark):
             self._query.replace()
             between()
             self._program, self._reports = program, Reports(program.application)
-            self._job = dataclasses.replace(
-                self._job, application=application.absolute(), repeated=program.repeated
-            )
+            self._job = dataclasses.replace(self._job, application=application.absolute())
             self._query.reconsider()
             if (reason := self._query.failure()) is not None:  # it starts the query
                 raise RuntimeFailure(reason)
