@@ -35,6 +35,7 @@ from wallaroo.codecs import (
 
 NODE = {"type": "record", "name": "N", "fields": [{"name": "n", "type": ["null", "N"]}]}
 NOTHING = {"type": "record", "name": "Nothing", "fields": [{"name": "n", "type": "null"}]}
+AMOUNT = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
 LONGEST = (2**63 - 1).to_bytes(9, "little")
 DECODERS: dict[str, Any] = {
     "json": json_decoder(),
@@ -47,6 +48,7 @@ DECODERS: dict[str, Any] = {
     "avro, lists of nothing": avro_decoder(
         schema={"type": "array", "items": {"type": "array", "items": NOTHING}}
     ),
+    "avro, a decimal": avro_decoder(schema=AMOUNT),
     "protobuf": protobuf_decoder(Order),
     "csv": csv_decoder(),
     "csv of a type": csv_decoder(TradeRow),
@@ -108,6 +110,7 @@ BOMBS: dict[str, tuple[str, bytes]] = {
     "records": ("avro, recursive", b"\x02" * 10_000_000),
     "nothing": ("avro, lists of nothing", b"\xfe\xff\xff\xff\x0f" * 2),
     "much of nothing": ("avro, lists of nothing", b"\xfe\xff\x01" + b"\xfe\xff\x01\0" * 100_000),
+    "a long decimal": ("avro, a decimal", b"\x80\xa4\xe8\x03" + b"\x7f" * 4_000_000),
     "messages": ("protobuf", b"\x1a\xff\xff\xff\x7f" * 1_000_000),
     "quotes": ("csv", b'"' * 9_999_999),
     "commas": ("csv of a type", b"," * 1_000_000),

@@ -173,10 +173,10 @@ ORDER = {
     [
         ({"at": datetime.datetime(2026, 3, 1)}, "has no time zone (tzinfo) - at `$.at`"),
         (
-            {"amounts": [1, Decimal("NaN")]},
-            "Decimal('NaN') is not a finite number - at `$.amounts[",
+            {"amounts": [Decimal(1), Decimal("NaN")]},
+            "Decimal('NaN') is not a finite number - at `$.amounts[1]`",
         ),
-        ({"parts": {"a": {"at": datetime.datetime(2026, 3, 1)}}}, "- at `$.parts['a'].at`"),
+        ({"parts": {"a": {"at": datetime.datetime(2026, 3, 1)}}}, "- at `$.parts.a.at`"),
     ],
 )
 def test_what_avro_has_no_value_for_is_told_with_its_field(

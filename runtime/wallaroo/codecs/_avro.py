@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, overload
 
 from wallaroo.api.functions import Decoder, Encoder, LengthFormat
 from wallaroo.codecs._avro_defaults import convert_defaults
-from wallaroo.codecs._avro_values import check_of
+from wallaroo.codecs._avro_exact import Misfit, places_of, register, to_read, to_write
 from wallaroo.codecs._avro_walk import Walk
 from wallaroo.codecs._confluent import SchemaText, Subject, check_kind, header, split, text_of
 from wallaroo.codecs._made import (
@@ -142,7 +143,9 @@ def avro_encoder(
     """
     required("fastavro", "avro_encoder")
     required("msgspec", "avro_encoder")
-    fixed = None if schema is None else _Format(text_of(schema, "avro_encoder"), "avro_encoder")
+    fixed = None
+    if schema is not None:
+        fixed = _Format(text_of(schema, "avro_encoder"), "avro_encoder", exact=to_write)
     named = Subject.of("avro_encoder", "AVRO", registry, subject, schema, register=register)
     if fixed is None and named is None:
         msg = "avro_encoder: no schema; pass one, or registry=SchemaRegistry(url) and subject="
@@ -158,21 +161,26 @@ class _Format:
         text: Its text.
         codec: Who asks for it, for messages.
         references: Texts of schemas that it refers to.
+        exact: Makes a schema, as its JSON, one whose values are read or written exactly.
 
     Raises:
         WallarooParameterError: It is no schema.
     """
 
-    def __init__(self, text: str, codec: str, references: tuple[str, ...] = ()) -> None:
-        import fastavro
-
-        named: dict[str, Any] = {}
+    def __init__(
+        self,
+        text: str,
+        codec: str,
+        references: tuple[str, ...] = (),
+        exact: Callable[[Any], Any] = to_read,
+    ) -> None:
+        register()
         try:
-            for reference in references:
-                fastavro.parse_schema(_loaded(reference), named_schemas=named)
-            self.schema = fastavro.parse_schema(_loaded(text), named_schemas=named)
+            parts = [_loaded(part) for part in (*references, text)]
+            self._told, told = _parsed(parts)
+            convert_defaults(self._told, told)
+            self.schema, named = _parsed(map(exact, parts))
             self.walk = Walk(self.schema, named)
-            self._check = check_of(self.schema, named)
             self.own_defaults = convert_defaults(self.schema, named)
             """Gives a value that was read copies of defaults that could be changed, if any."""
         except Exception as error:  # fastavro raises whatever an odd schema causes
@@ -212,32 +220,45 @@ class _Format:
         Raises:
             ValueError: It does not fit.
         """
+        if type(output) is dict:
+            with contextlib.suppress(Exception):
+                return self._written(output)
+        plain = _plain(output)  # a dictionary may contain objects, too
+        try:
+            return self._written(plain)
+        except Exception as error:
+            reason = self._misfit(plain, error)
+        msg = f"the output does not fit the schema: {reason}"
+        raise ValueError(msg)
+
+    def _written(self, plain: Any) -> bytes:
         from fastavro import schemaless_writer
 
         stream = io.BytesIO()
-        plain = output if type(output) is dict else _plain(output)
-        if self._check is not None and (problem := self._check(plain, "$")) is not None:
-            msg = f"the output does not fit the schema: {problem}"
-            raise ValueError(msg)
-        try:
-            schemaless_writer(stream, self.schema, plain)
-        except Exception as error:
-            if plain is output and (again := _plain(output)) != output:
-                return self.write(again)  # a dictionary that contains objects
-            raise self._misfit(plain, error) from None
+        schemaless_writer(stream, self.schema, plain)
         return stream.getvalue()
 
-    def _misfit(self, plain: Any, error: Exception) -> ValueError:
+    def _misfit(self, plain: Any, error: Exception) -> str:
         from fastavro.validation import ValidationError, validate
 
-        reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, Misfit):
+            return f"{error} - at {places_of(error.value, plain)}"
         try:
-            validate(plain, self.schema)
+            validate(plain, self._told)
         except ValidationError as found:
-            reason = "; ".join(map(str, found.errors[:3]))
+            return "; ".join(map(str, found.errors[:3]))
         except Exception:  # noqa: S110  (the first error says enough)
             pass
-        return ValueError(f"the output does not fit the schema: {reason}")
+        return f"{type(error).__name__}: {error}"
+
+
+def _parsed(parts: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
+    """The last of *parts*, which may refer to those before it, and the types that have names."""
+    import fastavro
+
+    named: dict[str, Any] = {}
+    schemas = [fastavro.parse_schema(part, named_schemas=named) for part in parts]
+    return schemas[-1], named
 
 
 def _short(text: str) -> str:
@@ -295,15 +316,15 @@ def _with_registry(
             check_kind(found, "AVRO")
             if len(known) >= _KEPT:
                 known.clear()
-            writer = known[number] = _format_of(found)
+            writer = known[number] = _format_of(found, to_read)
         value = writer.read(payload, start, reader)
         return value if convert is None else convert(value)
 
     return decode
 
 
-def _format_of(schema: Schema) -> _Format:
-    return _Format(schema.text, f"schema {schema.id} of the registry", schema.references)
+def _format_of(schema: Schema, exact: Callable[[Any], Any]) -> _Format:
+    return _Format(schema.text, f"schema {schema.id} of the registry", schema.references, exact)
 
 
 @one_call
@@ -318,7 +339,7 @@ def _encoding(fixed: _Format | None, subject: Subject | None) -> Callable[[Any],
         if fixed is not None:
             return header(schema.id) + fixed.write(output)
         if not newest:
-            newest.append(_format_of(schema))
+            newest.append(_format_of(schema, to_write))
         return header(schema.id) + newest[0].write(output)
 
     return encode

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from wallaroo.codecs._avro_exact import DECIMAL, read_decimal
+
 Parsed = Any
 """A schema as fastavro has parsed it."""
 MAX_DEPTH = 100
@@ -107,8 +109,8 @@ class _Walker:
         kind = schema["type"]
         if kind in RECORDS:
             return self._record(schema, at, path, depth)
-        if kind == "fixed":
-            return self._bytes(int(schema["size"]), at, path)
+        if kind in {"fixed", "bytes"}:
+            return self._opaque(schema, at, path)
         if kind == "enum":
             return self._index(len(schema["symbols"]), "symbols", at, path)[1]
         return self._blocks(schema, at, path, depth)
@@ -160,6 +162,16 @@ class _Walker:
                 raise _damaged(msg, path, at) from None
         return end
 
+    def _opaque(self, schema: Parsed, at: int, path: str) -> int:
+        size, at = (schema["size"], at) if schema["type"] == "fixed" else self._number(at, path)
+        end = self._bytes(size, at, path)
+        if schema.get("logicalType") == DECIMAL:
+            try:
+                read_decimal(self._data[at:end], schema)
+            except ValueError as error:
+                raise _damaged(str(error), path, at) from None
+        return end
+
     def _bytes(self, size: int, at: int, path: str) -> int:
         left = len(self._data) - at
         if not 0 <= size <= left:
@@ -185,13 +197,15 @@ class _Walker:
 
 
 def resolved(schema: Parsed, named: Mapping[str, Any]) -> Parsed:
-    """A union, the name of a primitive type, or the definition of another one."""
+    """A union, the name of a primitive type, or the definition of a decimal or another type."""
     while True:
         if isinstance(schema, str):
             if schema not in named:
                 return schema
             schema = named[schema]
-        elif isinstance(schema, dict) and schema["type"] not in _DEFINED:
+        elif isinstance(schema, dict) and not (
+            schema["type"] in _DEFINED or schema.get("logicalType") == DECIMAL
+        ):
             schema = schema["type"]
         else:
             return schema
