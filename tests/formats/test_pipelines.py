@@ -217,8 +217,8 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it(
 
 def test_nothing_is_called_between_a_pipeline_and_msgspec() -> None:
     for codec, kind in (
-        (json_decoder(Leg), msgspec.json.Decoder),
         (json_encoder(), msgspec.json.Encoder),
+        (msgpack_encoder(), msgspec.msgpack.Encoder),
         (msgpack_decoder(Leg), msgspec.msgpack.Decoder),
     ):
         assert isinstance(getattr(codec.function, "__self__", None), kind)

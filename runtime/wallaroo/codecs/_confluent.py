@@ -34,7 +34,7 @@ def text_of(schema: SchemaText, codec: str) -> str:
         return schema
     if isinstance(schema, os.PathLike):
         try:
-            return Path(schema).read_text()
+            return Path(schema).read_text(encoding="utf-8-sig")
         except (OSError, ValueError) as error:
             msg = f"{codec}: the schema in {os.fspath(schema)!r} cannot be read: {reason_of(error)}"
             raise WallarooParameterError(msg) from None

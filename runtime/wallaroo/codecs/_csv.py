@@ -28,6 +28,8 @@ from wallaroo.model.callers import one_call
 
 _END = "\r\n"
 """Ends rows while they are written: cells that contain a part of it are quoted."""
+_MARK = "\ufeff"
+"""Byte order mark, which some editors begin files with: it is not a part of the first cell."""
 _CONVERTED = (enum.Enum, datetime.date, datetime.time, datetime.timedelta, bytes, bytearray)
 """Classes of values that are not written as their texts."""
 Columns = Sequence[str]
@@ -227,7 +229,7 @@ def _to_named_tuple(
 @one_call
 def _reading(delimiter: str) -> Callable[[bytes], list[str]]:
     def row_of(payload: bytes) -> list[str]:
-        text = payload.decode()
+        text = payload.decode().removeprefix(_MARK)
         try:
             rows = list(csv.reader([text], delimiter=delimiter, strict=True))
         except csv.Error as error:
@@ -272,7 +274,14 @@ def _writing(columns: tuple[str, ...] | None, delimiter: str) -> Callable[[Any],
     def encode(output: Any) -> bytes:
         stream = io.StringIO()
         cells = _cells(output, columns)
-        csv.writer(stream, delimiter=delimiter, lineterminator=_END).writerow(cells)
+        # of a cell that begins with a mark, a quote tells that it does
+        first = str(cells[0]) if cells else ""
+        csv.writer(
+            stream,
+            delimiter=delimiter,
+            lineterminator=_END,
+            quoting=csv.QUOTE_ALL if first.startswith(_MARK) else csv.QUOTE_MINIMAL,
+        ).writerow(cells)
         return stream.getvalue().removesuffix(_END).encode()
 
     return encode

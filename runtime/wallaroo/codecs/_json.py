@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any, overload
 
 from wallaroo.api.functions import Decoder, Encoder, LengthFormat
@@ -17,9 +19,14 @@ from wallaroo.codecs._made import (
     made_encoder,
     name_of_type,
     required,
+    without_mark,
 )
 from wallaroo.codecs._registry import SchemaRegistry
 from wallaroo.codecs._types import check_type, from_plain, is_model, to_plain, validating
+from wallaroo.model.callers import one_call
+
+_MAYBE_OUT_OF_RANGE = re.compile(rb"\d[eE]\+?\d{3}|\d{309}")
+"""What a number has that no float is large enough for."""
 
 
 @overload
@@ -82,15 +89,31 @@ def json_decoder(
     """
     msgspec = required("msgspec", "json_decoder")
     if is_model(type):
-        decode = validating(type, type.model_validate_json)
+        decode = _of_model(type)
     else:
         check_type(type, "json_decoder")
         decode = msgspec.json.Decoder(type, strict=strict, dec_hook=from_plain).decode
         decode = with_defaults(type, decode, "json_decoder")
+    decode = without_mark(decode)
     if registry is not None:
         decode = without_header(decode, registry, "JSON")
     name = f"json_decoder({name_of_type(type)})"
     return made_decoder(name, decode, header_length, length_fmt, repeatable=repeatable)
+
+
+@one_call
+def _of_model(kind: Any) -> Callable[[bytes], Any]:
+    """Decodes the pydantic model *kind*; pydantic makes infinity of numbers out of range."""
+    import msgspec
+
+    decode = validating(kind, kind.model_validate_json)
+
+    def decode_in_range(payload: bytes) -> Any:
+        if _MAYBE_OUT_OF_RANGE.search(payload):
+            msgspec.json.decode(payload)
+        return decode(payload)
+
+    return decode_in_range
 
 
 def json_encoder(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import struct
 import types
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
@@ -71,6 +72,24 @@ def made_encoder(
     encoder: Encoder[Any, bytes] = Encoder(framed(function, framing))
     _label(encoder, name)
     return encoder
+
+
+@one_call
+def without_mark(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Wrap *decode* to take off the byte order mark that some editors begin files with.
+
+    Only what fails is looked at: no message of JSON begins with a mark.
+    """
+
+    def decode_after_mark(payload: bytes) -> Any:
+        try:
+            return decode(payload)
+        except Exception:
+            if payload[: len(BOM_UTF8)] != BOM_UTF8:
+                raise
+        return decode(payload[len(BOM_UTF8) :])
+
+    return decode_after_mark
 
 
 @one_call

@@ -37,7 +37,7 @@ def settings_of(file: str | os.PathLike[str] | None) -> ClientSettings:
 
 def _read(file: Path) -> dict[str, str]:
     try:
-        lines = file.read_text().splitlines()
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
         msg = f"the settings in {file} cannot be read: {getattr(error, 'strerror', 'no text')}"
         raise Unanswered(msg) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -107,13 +108,43 @@ def from_plain(kind: Any, value: Any) -> Any:
 def to_plain(value: Any) -> Any:
     """Make a plain value of an object that msgspec does not know.
 
+    Among them are numbers and texts of other classes, such as numpy's. Of plain values, msgspec
+    asks for those that JSON does not have as keys.
+
     Raises:
-        TypeError: It is not a pydantic model either.
+        TypeError: There is no plain value for it.
+
+    Example:
+        >>> class Text(str): ...
+        >>> to_plain(Text("ABC"))
+        'ABC'
     """
-    if is_model(type(value)):
+    kind = type(value)
+    if is_model(kind):
         return value.model_dump()
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, numbers.Integral) and kind is not bool:
+        return int(value)
+    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
+        return float(value)
+    if (numpy := sys.modules.get("numpy")) is not None and isinstance(value, numpy.bool_):
+        return bool(value)
+    if _is_known(value):
+        msg = (
+            f"a key of a dictionary is {value!r:.{_LONGEST}}, of class {kind.__name__}; JSON's are "
+            "texts, which numbers, times and enumerations are written as"
+        )
+        raise TypeError(msg)
     msg = (
-        f"an object of class {type(value).__name__} cannot be encoded; expected plain values, "
+        f"an object of class {kind.__name__} cannot be encoded; expected plain values, "
         "dataclasses, msgspec.Structs or pydantic models"
     )
     raise TypeError(msg)
+
+
+def _is_known(value: Any) -> bool:
+    """Whether msgspec knows the class of *value*, whatever it contains: it is not asked for."""
+    asked_for: list[Any] = []
+    required("msgspec", "to_plain").to_builtins(value, enc_hook=asked_for.append)
+    return not any(asked is value for asked in asked_for)
