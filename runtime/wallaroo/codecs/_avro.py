@@ -12,7 +12,7 @@ from wallaroo.api.functions import Decoder, Encoder, LengthFormat
 from wallaroo.codecs._avro_defaults import convert_defaults
 from wallaroo.codecs._avro_exact import Misfit, places_of, register, to_read, to_write
 from wallaroo.codecs._avro_walk import Walk
-from wallaroo.codecs._confluent import SchemaText, Subject, check_kind, header, split, text_of
+from wallaroo.codecs._confluent import SchemaText, Subject, by_schema, header, split, text_of
 from wallaroo.codecs._made import (
     BINARY,
     HEADER_LENGTH,
@@ -28,9 +28,6 @@ from wallaroo.codecs._registry import Schema, SchemaRegistry
 from wallaroo.codecs._types import converting, to_plain
 from wallaroo.errors import WallarooParameterError
 from wallaroo.model.callers import one_call
-
-_KEPT = 1_000
-"""Schemas of writers that a decoder keeps."""
 
 
 @overload
@@ -306,18 +303,11 @@ def _without_registry(
 def _with_registry(
     registry: SchemaRegistry, reader: _Format | None, convert: Callable[[Any], Any] | None
 ) -> Callable[[bytes], Any]:
-    known: dict[int, _Format] = {}
+    writer_of = by_schema(registry, "AVRO", lambda schema: _format_of(schema, to_read))
 
     def decode(payload: bytes) -> Any:
         number, start = split(payload)
-        writer = known.get(number)
-        if writer is None:
-            found = registry.schema(number)
-            check_kind(found, "AVRO")
-            if len(known) >= _KEPT:
-                known.clear()
-            writer = known[number] = _format_of(found, to_read)
-        value = writer.read(payload, start, reader)
+        value = writer_of(number).read(payload, start, reader)
         return value if convert is None else convert(value)
 
     return decode

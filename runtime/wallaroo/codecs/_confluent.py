@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from wallaroo.codecs._registry import Schema, SchemaRegistry
 from wallaroo.errors import WallarooParameterError, reason_of
@@ -16,7 +16,11 @@ from wallaroo.model.callers import one_call
 
 SchemaText = Mapping[str, Any] | list[Any] | str | os.PathLike[str]
 """A schema: as an object, as its text, or the path of a file that has it."""
+Made = TypeVar("Made")
+"""What is made of a schema."""
 _HEADER = struct.Struct(">bI")
+_KEPT = 1_000
+"""Schemas of writers that a decoder keeps."""
 
 
 class NoHeader(ValueError):
@@ -68,15 +72,29 @@ def header(schema: int) -> bytes:
     return _HEADER.pack(0, schema)
 
 
-def check_kind(schema: Schema, kind: str) -> None:
-    """Refuse a message that was written in another format.
+@one_call
+def by_schema(
+    registry: SchemaRegistry, kind: str, make: Callable[[Schema], Made]
+) -> Callable[[int], Made]:
+    """Return a function from the number of a schema to what *make* makes of it, which is kept.
 
-    Raises:
-        NoHeader: It was.
+    It raises `NoHeader` for a schema that is not of type *kind*.
     """
-    if schema.kind != kind:
-        msg = f"the message has the schema {schema.id}, which is of type {schema.kind}, not {kind}"
-        raise NoHeader(msg)
+    kept: dict[int, Made] = {}
+
+    def of(number: int) -> Made:
+        if number in kept:
+            return kept[number]
+        schema = registry.schema(number)
+        if schema.kind != kind:
+            msg = f"the message has the schema {number}, which is of type {schema.kind}, not {kind}"
+            raise NoHeader(msg)
+        if len(kept) >= _KEPT:
+            kept.clear()
+        made = kept[number] = make(schema)
+        return made
+
+    return of
 
 
 @one_call
@@ -84,13 +102,11 @@ def without_header(
     decode: Callable[[bytes], Any], registry: SchemaRegistry, kind: str
 ) -> Callable[[bytes], Any]:
     """Wrap *decode*, which needs no schema, to take the header off and check it."""
-    known: set[int] = set()
+    check = by_schema(registry, kind, lambda _: None)
 
     def decode_after_header(payload: bytes) -> Any:
         schema, start = split(payload)
-        if schema not in known:
-            check_kind(registry.schema(schema), kind)
-            known.add(schema)
+        check(schema)
         return decode(payload[start:])
 
     return decode_after_header

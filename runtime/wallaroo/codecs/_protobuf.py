@@ -10,7 +10,7 @@ from wallaroo.codecs._confluent import (
     NoHeader,
     SchemaText,
     Subject,
-    check_kind,
+    by_schema,
     header,
     split,
 )
@@ -25,13 +25,11 @@ from wallaroo.codecs._made import (
 )
 from wallaroo.codecs._proto_text import message_places
 from wallaroo.codecs._proto_wire import place_of_damage, read_indexes, written_indexes
-from wallaroo.codecs._registry import SchemaRegistry
+from wallaroo.codecs._registry import Schema, SchemaRegistry
 from wallaroo.model.callers import one_call
 
 Message = TypeVar("Message")
 """Class of the messages, which protoc has generated."""
-_KEPT = 1_000
-"""Schemas of writers that a decoder keeps."""
 
 
 def protobuf_decoder(
@@ -127,18 +125,11 @@ def _decoding(kind: Any) -> Callable[[bytes], Any]:
 @one_call
 def _with_registry(kind: Any, registry: SchemaRegistry) -> Callable[[bytes], Any]:
     decode, wanted = _decoding(kind), kind.DESCRIPTOR.full_name
-    known: dict[int, dict[tuple[int, ...], str]] = {}
+    names_of = by_schema(registry, "PROTOBUF", _names)
 
     def decode_after_header(payload: bytes) -> Any:
         number, start = split(payload)
-        names = known.get(number)
-        if names is None:
-            schema = registry.schema(number)
-            check_kind(schema, "PROTOBUF")
-            if len(known) >= _KEPT:
-                known.clear()
-            places = message_places(schema.text)
-            names = known[number] = {place: name for name, place in places.items()}
+        names = names_of(number)
         indexes, start = read_indexes(payload, start)
         if (found := names.get(indexes)) != wanted:
             what = f"a {found}" if found else f"number {list(indexes)}, which the schema lacks,"
@@ -147,6 +138,10 @@ def _with_registry(kind: Any, registry: SchemaRegistry) -> Callable[[bytes], Any
         return decode(payload[start:])
 
     return decode_after_header
+
+
+def _names(schema: Schema) -> dict[tuple[int, ...], str]:
+    return {place: name for name, place in message_places(schema.text).items()}
 
 
 @one_call
