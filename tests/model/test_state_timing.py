@@ -130,7 +130,12 @@ def test_declarations_that_do_not_fit_are_refused(steps: Any, sentence: str) -> 
         (lambda: plain(event_time=length), "event_time has no effect without ttl or on_timer"),
         (lambda: wallaroo.Timers().set_after(-1), "the duration is -1 ns; it must not be negative"),
         (lambda: wallaroo.Timers().set_at(1.5), r"the time is 1\.5; expected an int"),  # type: ignore[arg-type]
-        (lambda: wallaroo.Timers().set_at(datetime(2026, 1, 1)), "has no time zone"),
+        (lambda: wallaroo.Timers().set_after(1.5), r"the duration is 1\.5, without a unit; write"),  # type: ignore[arg-type]
+        (lambda: wallaroo.Timers().set_after(True), "the duration is True; expected a duration"),
+        (
+            lambda: wallaroo.Timers().set_at(datetime(2026, 1, 1)),
+            r"the time is .*, without a time zone",
+        ),
         (lambda: wallaroo.Timers().cancel(3), "name of the timer is 3; expected a str"),  # type: ignore[arg-type]
         (
             lambda: CallTimers("a", 5, {}, in_timer=True).set_after(7),

@@ -127,8 +127,13 @@ def hours(number: float) -> Duration:
     return minutes(number * 60)
 
 
-def duration_ns(name: str, value: Any) -> int:
+def duration_ns(name: str, value: Any, *, bare: bool = False) -> int:
     """Return the nanoseconds of the duration *value*, which a message calls *name*.
+
+    Args:
+        name: What it is called.
+        value: The duration.
+        bare: Whether a bare integer is a number of nanoseconds.
 
     Raises:
         WallarooParameterError: It is a number without a unit.
@@ -144,9 +149,10 @@ def duration_ns(name: str, value: Any) -> int:
     """
     if isinstance(value, timedelta):
         return value // _MICROSECOND * 1_000
-    if isinstance(value, Duration) or (value == 0 and type(value) is int):
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(value, Duration) or (is_integer and (bare or value == 0)):
         return int(value)  # 0 is the same in any unit
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if is_integer or isinstance(value, float):
         in_ns = f"wallaroo.nanoseconds({value!r})"
         if value < _SURELY_NS:
             in_s = f"wallaroo.seconds({value!r}) or timedelta(seconds={value!r})"
@@ -183,8 +189,24 @@ def positive_ns(name: str, value: Any) -> int:
     return positive(name, duration_ns(name, value))
 
 
-def since_epoch_ns(time: Any) -> int:
+def not_negative_ns(name: str, value: Any, *, bare: bool = False) -> int:
+    """Return the nanoseconds of the duration *value*, which can be 0; see `duration_ns`.
+
+    Raises:
+        WallarooParameterError: It is negative, or a number without a unit.
+        TypeError: It is no duration.
+    """
+    ns = duration_ns(name, value, bare=bare)
+    if ns < 0:
+        msg = f"the {name} is {ns} ns; it must not be negative"
+        raise WallarooParameterError(msg)
+    return ns
+
+
+def since_epoch_ns(time: Any, name: str = "event time") -> int:
     """Return the nanoseconds from the Unix epoch to *time*, an int of them or an aware datetime.
+
+    Messages call it *name*.
 
     Raises:
         TypeError: It is neither.
@@ -197,11 +219,11 @@ def since_epoch_ns(time: Any) -> int:
         return int(time)  # a `Duration` would be saved as one
     if isinstance(time, datetime):
         if time.tzinfo is None:
-            msg = f"the event time is {time!r}, without a time zone; give it one, such as UTC"
+            msg = f"the {name} is {time!r}, without a time zone; give it one, such as UTC"
             raise TypeError(msg)
         return (time - _EPOCH) // _MICROSECOND * 1_000
     msg = (
-        f"the event time is {time!r}; expected an int, nanoseconds since the Unix epoch, or a "
+        f"the {name} is {time!r}; expected an int, nanoseconds since the Unix epoch, or a "
         "datetime with a time zone"
     )
     raise TypeError(msg)

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from wallaroo.api.durations import AnyDuration, duration_ns, positive_ns, seconds
 from wallaroo.api.functions import AnyComputation, Decorated, In_contra, Result_co
+from wallaroo.api.integers import integer
 from wallaroo.api.retries import Retries
 from wallaroo.errors import WallarooParameterError
 
@@ -167,9 +168,6 @@ def computation_batch(
 
 
 def _check_number(what: str, number: Any, most: int) -> None:
-    if isinstance(number, bool) or not isinstance(number, int):
-        msg = f"{what} is {number!r}; expected an integer"
-        raise TypeError(msg)
-    if not 1 <= number <= most:
+    if not 1 <= integer(what, number) <= most:
         msg = f"{what} is {number}; it must be at least 1 and at most {most:,}"
         raise WallarooParameterError(msg)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, overload
 
-from wallaroo.api.durations import AnyDuration, duration_ns, positive_ns
+from wallaroo.api.durations import AnyDuration, not_negative_ns, positive_ns
 from wallaroo.api.functions import Decorated, Result, Result_co
 from wallaroo.api.places import Place
 from wallaroo.api.windows import EventTime
@@ -246,8 +246,8 @@ def asof_join(
         10
     """
     _check_how(how)
-    tolerance_ns = _duration("tolerance", tolerance)
-    times = EventTimes(left_time, right_time, _duration("delay", delay))
+    tolerance_ns = not_negative_ns("tolerance", tolerance)
+    times = EventTimes(left_time, right_time, not_negative_ns("delay", delay))
     return lambda function: AsOfJoin(function, name, how, tolerance_ns, times)
 
 
@@ -319,7 +319,10 @@ def interval_join(
         'order 7: not paid'
     """
     _check_how(how)
-    before_ns, after_ns = _duration("bound before", before), _duration("bound after", after)
+    before_ns, after_ns = (
+        not_negative_ns("bound before", before),
+        not_negative_ns("bound after", after),
+    )
     times = None
     if left_time is not None and right_time is not None:
         if delay is None:
@@ -328,7 +331,7 @@ def interval_join(
                 "wallaroo.seconds(0) if they never do"
             )
             raise WallarooParameterError(msg)
-        times = EventTimes(left_time, right_time, _duration("delay", delay))
+        times = EventTimes(left_time, right_time, not_negative_ns("delay", delay))
     elif left_time is not None or right_time is not None:
         given, other = ("left", "right") if right_time is None else ("right", "left")
         msg = (
@@ -353,11 +356,3 @@ def _check_how(how: Any) -> None:
             hint = "; for a right join, call join on the other pipeline"
         msg = f"how is {how!r}; expected {expected}{hint}"
         raise WallarooParameterError(msg)
-
-
-def _duration(name: str, duration: Any) -> int:
-    ns = duration_ns(name, duration)
-    if ns < 0:
-        msg = f"the {name} is {ns} ns; it must not be negative"
-        raise WallarooParameterError(msg)
-    return ns

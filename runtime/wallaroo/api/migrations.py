@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from wallaroo.api.integers import integer
 from wallaroo.api.places import Place, place_of
 from wallaroo.errors import WallarooParameterError
 
@@ -60,10 +61,7 @@ def migrate(state: type, *, from_version: int) -> Callable[[Migrating], Migratin
     if not isinstance(state, type) or state.__module__ == "builtins":
         msg = f"migrate is given {state!r}; expected a state class that the application defines"
         raise TypeError(msg)
-    if isinstance(from_version, bool) or not isinstance(from_version, int):
-        msg = f"from_version is {from_version!r}; expected an integer"
-        raise TypeError(msg)
-    if from_version < 1:
+    if integer("from_version", from_version) < 1:
         msg = f"from_version is {from_version}; the first version of a class is 1"
         raise WallarooParameterError(msg)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from wallaroo.api.durations import AnyDuration, duration_ns, milliseconds
+from wallaroo.api.durations import AnyDuration, milliseconds, not_negative_ns
+from wallaroo.api.integers import positive_integer
 from wallaroo.errors import WallarooParameterError
 
 _BACKOFF = milliseconds(100)
@@ -64,16 +65,8 @@ def retries(
         >>> ask("why?")
         4
     """
-    if isinstance(times, bool) or not isinstance(times, int):
-        msg = f"the number of retries is {times!r}; expected an integer"
-        raise TypeError(msg)
-    if times < 1:
-        msg = f"the number of retries is {times}; it must be positive"
-        raise WallarooParameterError(msg)
-    backoff_ns = duration_ns("backoff", backoff)
-    if backoff_ns < 0:
-        msg = f"the backoff is {backoff_ns} ns; it must not be negative"
-        raise WallarooParameterError(msg)
+    positive_integer("the number of retries", times)
+    backoff_ns = not_negative_ns("backoff", backoff)
     kinds = on if isinstance(on, tuple) else (on,)
     if not kinds:
         msg = "on is (), so nothing is tried again; name a class of exceptions, or leave it out"

@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
+from wallaroo.api.durations import not_negative_ns, since_epoch_ns
 from wallaroo.errors import WallarooParameterError
 
 DEFAULT_NAME = "timer"
@@ -13,8 +14,6 @@ DEFAULT_NAME = "timer"
 SHORTEST_NS = 1_000_000
 """Shortest time from the call of a timer to that of one it sets, so that calls cannot go on for
 ever."""
-_MICROSECOND = datetime.timedelta(microseconds=1)
-_UNIX_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 NsOrTimedelta = int | datetime.timedelta
 """A number of nanoseconds, as `wallaroo.seconds` and similar functions return, or a timedelta."""
@@ -79,14 +78,10 @@ class Timers:
 
         Raises:
             TypeError: The duration or the name has another type.
-            WallarooParameterError: The duration is negative; in the function of a timer, it is less
-                than a millisecond.
+            WallarooParameterError: The duration is negative, or a fraction without a unit; in the
+                function of a timer, it is less than a millisecond.
         """
-        after = ns_or_timedelta("duration", duration)
-        if after < 0:
-            msg = f"the duration is {after} ns; it must not be negative"
-            raise WallarooParameterError(msg)
-        self._set(self._now + after, name)
+        self._set(self._now + not_negative_ns("duration", duration, bare=True), name)
 
     def set_at(self, time: Time, name: str = DEFAULT_NAME) -> None:
         """Set the timer *name* to *time*; if it is set already, this moves it.
@@ -99,11 +94,11 @@ class Timers:
             name: Name of the timer.
 
         Raises:
-            TypeError: The time or the name has another type.
-            WallarooParameterError: The datetime has no time zone; in the function of a timer, the
-                time is less than a millisecond after its own.
+            TypeError: The time or the name has another type, or the datetime has no time zone.
+            WallarooParameterError: In the function of a timer, the time is less than a millisecond
+                after its own.
         """
-        self._set(_time_ns(time), name)
+        self._set(since_epoch_ns(time, "time"), name)
 
     def cancel(self, name: str = DEFAULT_NAME) -> None:
         """Cancel the timer *name*; does nothing if it is not set."""
@@ -149,41 +144,3 @@ class CallTimers(Timers):
     def end(self) -> None:
         """The call is over."""
         self._is_over = True
-
-
-def ns_or_timedelta(what: str, duration: Any) -> int:
-    """Convert *duration*, which messages call *what*, to nanoseconds.
-
-    Raises:
-        TypeError: It is neither an int nor a timedelta.
-
-    Example:
-        >>> ns_or_timedelta("ttl", datetime.timedelta(seconds=2))
-        2000000000
-        >>> ns_or_timedelta("ttl", 2.5)
-        Traceback (most recent call last):
-            ...
-        TypeError: the ttl is 2.5; expected nanoseconds, as of wallaroo.seconds(2.5), or a timedelta
-    """
-    if isinstance(duration, datetime.timedelta):
-        return duration // _MICROSECOND * 1_000
-    if isinstance(duration, bool) or not isinstance(duration, int):
-        hint = f"wallaroo.seconds({duration!r})" if type(duration) is float else "wallaroo.seconds"
-        msg = f"the {what} is {duration!r}; expected nanoseconds, as of {hint}, or a timedelta"
-        raise TypeError(msg)
-    return int(duration)
-
-
-def _time_ns(time: Any) -> int:
-    if isinstance(time, datetime.datetime):
-        if time.tzinfo is None:
-            msg = f"the time is {time!r}, which has no time zone; use datetime.now(datetime.UTC)"
-            raise WallarooParameterError(msg)
-        return (time - _UNIX_EPOCH) // _MICROSECOND * 1_000
-    if isinstance(time, bool) or not isinstance(time, int):
-        msg = (
-            f"the time is {time!r}; expected an int, nanoseconds since the Unix epoch, or a "
-            "datetime with a time zone"
-        )
-        raise TypeError(msg)
-    return int(time)  # a `Duration` would be saved as one

@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Any, Generic, Literal, Self, TypeVar, cast, get_args
 
 from wallaroo.api.aggregations import Aggregation, AggregationClass, In_contra, Out_co
-from wallaroo.api.durations import AnyDuration, duration_ns, positive_ns
+from wallaroo.api.durations import AnyDuration, duration_ns, not_negative_ns, positive_ns
+from wallaroo.api.integers import positive_integer
 from wallaroo.api.keywords import keyword_aliases
 from wallaroo.api.places import Place, calling_place
 from wallaroo.errors import WallarooParameterError
@@ -87,7 +88,7 @@ class _Windows:
             )
             raise WallarooParameterError(msg)
         if messages is not None:
-            early = EarlyResults(messages=_positive_number("number of messages", messages))
+            early = EarlyResults(messages=positive_integer("the number of messages", messages))
         else:
             early = EarlyResults(every_ns=positive_ns("duration between early results", every))
         return dataclasses.replace(self, early=early)
@@ -113,11 +114,7 @@ class _TimeWindows(_Windows):
     def with_delay(self, delay: AnyDuration) -> Self:
         """Keep windows open for *delay* after their end, to accept delayed messages."""
         _check_unset("with_delay", self.delay_ns)
-        ns = duration_ns("delay", delay)
-        if ns < 0:
-            msg = f"the delay is {ns} ns; it must not be negative"
-            raise WallarooParameterError(msg)
-        return dataclasses.replace(self, delay_ns=ns)
+        return dataclasses.replace(self, delay_ns=not_negative_ns("delay", delay))
 
     @keyword_aliases(late_data_policy="policy")
     def with_late_data_policy(self, policy: str) -> Self:
@@ -248,20 +245,10 @@ def count_windows(count: int) -> CountWindows:
         >>> count_windows(5).count
         5
     """
-    return CountWindows(_positive_number("count", count))
+    return CountWindows(positive_integer("the count", count))
 
 
 def _check_unset(method: str, value: Any) -> None:
     if value is not None:
         msg = f"{method} has already been called on these windows; call it once"
         raise WallarooParameterError(msg)
-
-
-def _positive_number(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"the {name} is {value!r}; expected an integer"
-        raise TypeError(msg)
-    if value <= 0:
-        msg = f"the {name} is {value}; it must be positive"
-        raise WallarooParameterError(msg)
-    return value
