@@ -63,7 +63,7 @@ def release(destination: Path, images: bool, engine: str | None, options: tuple[
         say(destination, archive_of(ROOT / "helm" / chart, chart, destination, time))
     say(destination, site(destination, time))
     bill = destination / f"wallaroo-{__version__}.cdx.json"
-    bill.write_text(run(sys.executable, "-m", "wallaroo", "sbom"))
+    bill.write_text(run(sys.executable, "-m", "scripts.sbom"))
     say(destination, bill)
     for chart in CHARTS if images else ():
         for made in image_of(chart, destination, str(engine), options):
@@ -74,11 +74,12 @@ def release(destination: Path, images: bool, engine: str | None, options: tuple[
     click.echo(f"{destination / SUMS}: check with sha256sum --check {SUMS}")
 
 
-def run(*command: str | Path, **environment: str) -> str:
-    """The output of *command* in the checkout; ends this program if it fails."""
+def run(*command: str | Path, given: str | None = None, **environment: str) -> str:
+    """The output of *command* in the checkout, *given* its input; ends this program if it fails."""
     done = subprocess.run(
         command,
         cwd=ROOT,
+        input=given,
         env={**os.environ, **environment},
         check=False,
         text=True,
@@ -150,14 +151,19 @@ def image_of(
 
 
 def bill_of(tag: str, engine: str) -> str:
-    """What is in the image *tag*, told by itself."""
-    if engine != "buildah":
-        return run(engine, "run", "--rm", "--network=none", tag, "sbom")
-    container = run("buildah", "from", tag)
-    try:
-        return run("buildah", "run", "--network=none", container, "--", "wallaroo", "sbom")
-    finally:
-        run("buildah", "rm", container)
+    """What the image *tag* contains, found by a program that runs in it."""
+    program = (ROOT / "scripts" / "inventory.py").read_text()
+    if engine == "buildah":
+        container = run("buildah", "from", tag)
+        inside = ("buildah", "run", "--network=none", container, "--", "python3", "-")
+        try:
+            parts = run(*inside, given=program)
+        finally:
+            run("buildah", "rm", container)
+    else:
+        options = ("--rm", "--interactive", "--network=none", "--entrypoint=python3")
+        parts = run(engine, "run", *options, tag, "-", given=program)
+    return run(sys.executable, "-m", "scripts.sbom", "-", given=parts)
 
 
 def digest(path: Path) -> str:

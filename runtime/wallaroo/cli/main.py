@@ -19,7 +19,7 @@ from wallaroo.system.printable import printable_lines
 _COMMANDS = (
     *("new", "check", "graph", "simulate", "run", "top", "pause", "resume", "profile", "send"),
     *("receive", "demo", "build", "chart", "status", "dead-letters", "state", "repartition"),
-    *("warm-up", "sbom", "gateway", "driver", "executor", "probe"),
+    *("warm-up", "gateway", "driver", "executor", "probe"),
 )
 """The commands: each is in the module of its name, which is imported when it is asked for."""
 _ELSEWHERE = {"resume": "pause"}
