@@ -11,7 +11,7 @@ import pytest
 
 import wallaroo
 import wallaroo.testing
-from wallaroo.model.endpoints import CustomSink
+from wallaroo.connectors.python.resolve import CustomSink
 from wallaroo.testing import load, simulate
 
 README = Path(__file__).parents[1] / "README.md"

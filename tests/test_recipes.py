@@ -13,7 +13,7 @@ from urllib.error import HTTPError
 import pytest
 
 from tests.helpers import ROOT
-from wallaroo.model.endpoints import CustomSink
+from wallaroo.connectors.python.resolve import CustomSink
 from wallaroo.testing import load, messages_of, simulate
 
 PAGE = (ROOT / "docs" / "recipes.md").read_text()

@@ -13,9 +13,9 @@ from tests.helpers import ROOT
 from wallaroo.cli.gateway import gateway
 from wallaroo.cli.run import run
 from wallaroo.gateway.chunks import listener as chunks
-from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.internal_api import door
 from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.limits import SourceLimits
 from wallaroo.system.guesses import Pace
 
 PAGE = " ".join((ROOT / "SECURITY.md").read_text().split())

@@ -7,6 +7,9 @@ from tests.helpers import ROOT
 TESTS, RUNTIME = ROOT / "tests", ROOT / "runtime" / "wallaroo"
 ACROSS_MODULES = {
     "api/test_names.py": "the names that an application imports, from every module",
+    "connectors/tcp/test_tls.py": "TLS of sources and sinks",
+    "connectors/test_kills.py": "a gateway with all kinds of sinks that is killed",
+    "connectors/test_toy.py": "a connector that the runtime does not have",
     "dashboard/test_page.py": "the page, which is not Python",
     "dashboard/test_states.py": "the page in every state, which is not Python",
     "dataflow/test_async_steps.py": "async steps, from the model to both stages",
@@ -21,7 +24,6 @@ ACROSS_MODULES = {
     "dataflow/test_windows.py": "windows of all kinds in both stages",
     "engine/realtime/test_exactly_once.py": "a real-time query that is cut off at any moment",
     "engine/realtime/test_processes.py": "the processes of a real-time query, killed and poisoned",
-    "gateway/connectors/tcp/test_tls.py": "TLS of sources and sinks",
     "gateway/internal_api/test_tls.py": "TLS of server and clients",
     "gateway/test_full_disk.py": "the gateway as a process on a full disk",
     "gateway/test_kills.py": "the gateway as a process that is killed",

@@ -11,7 +11,7 @@ from typing import Any
 
 import uvicorn
 
-from wallaroo.gateway.connectors.http.serving import OPTIONS
+from wallaroo.gateway.http.serving import OPTIONS
 
 _Message = MutableMapping[str, Any]
 

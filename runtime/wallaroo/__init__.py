@@ -24,15 +24,7 @@ from wallaroo.api.base_classes import (
     StateComputationMulti,
 )
 from wallaroo.api.builder import ApplicationBuilder, DeclaredApplication
-from wallaroo.api.configs import (
-    FileSinkConfig,
-    FileSourceConfig,
-    GenSourceConfig,
-    HTTPSourceConfig,
-    TCPSinkConfig,
-    TCPSourceConfig,
-)
-from wallaroo.api.connectors import MessageSource, OutputSink, SinkConfig, SourceConfig
+from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.api.durations import (
     Duration,
     hours,
@@ -52,8 +44,20 @@ from wallaroo.api.functions import (
 )
 from wallaroo.api.gathered_functions import computation_async, computation_batch
 from wallaroo.api.joins import asof_join, interval_join, table_join
-from wallaroo.api.kafka import KafkaSinkConfig, KafkaSourceConfig
-from wallaroo.api.kafka_options import (
+from wallaroo.api.migrations import migrate
+from wallaroo.api.pipeline import Pipeline, WindowedPipeline, build_application, source
+from wallaroo.api.retries import retries
+from wallaroo.api.state_functions import state_computation, state_computation_multi
+from wallaroo.api.timers import Timers
+from wallaroo.api.unsupported import WALLAROO, unsupported_names
+from wallaroo.api.windows import count_windows, range_windows, session_windows
+from wallaroo.api.worker_objects import once_per_worker
+from wallaroo.connectors.csv.config import CSVSourceConfig
+from wallaroo.connectors.files.config import FileSinkConfig, FileSourceConfig
+from wallaroo.connectors.generators.config import GenSourceConfig
+from wallaroo.connectors.http.config import HTTPSourceConfig
+from wallaroo.connectors.kafka.config import KafkaSinkConfig, KafkaSourceConfig
+from wallaroo.connectors.kafka.options import (
     CustomKafkaSinkCLIParser,
     CustomKafkaSourceCLIParser,
     DefaultKafkaSinkCLIParser,
@@ -61,17 +65,13 @@ from wallaroo.api.kafka_options import (
     kafka_parse_sink_options,
     kafka_parse_source_options,
 )
-from wallaroo.api.migrations import migrate
-from wallaroo.api.pipeline import Pipeline, WindowedPipeline, build_application, source
-from wallaroo.api.retries import retries
-from wallaroo.api.row_files import CSVSourceConfig, ParquetSinkConfig, ParquetSourceConfig
-from wallaroo.api.state_functions import state_computation, state_computation_multi
-from wallaroo.api.tables import SQLSinkConfig
-from wallaroo.api.timers import Timers
-from wallaroo.api.unsupported import WALLAROO, unsupported_names
-from wallaroo.api.web import SSESinkConfig, WebhookSinkConfig
-from wallaroo.api.windows import count_windows, range_windows, session_windows
-from wallaroo.api.worker_objects import once_per_worker
+from wallaroo.connectors.kafka.records import KafkaRecord
+from wallaroo.connectors.parquet.config import ParquetSinkConfig, ParquetSourceConfig
+from wallaroo.connectors.python.config import SinkConfig, SourceConfig
+from wallaroo.connectors.sql.config import SQLSinkConfig
+from wallaroo.connectors.sse.config import SSESinkConfig
+from wallaroo.connectors.tcp.config import TCPSinkConfig, TCPSourceConfig
+from wallaroo.connectors.webhook.config import WebhookSinkConfig
 from wallaroo.errors import (
     ApplicationError,
     FrameError,
@@ -79,7 +79,6 @@ from wallaroo.errors import (
     WallarooError,
     WallarooParameterError,
 )
-from wallaroo.wire.kafka_records import KafkaRecord
 
 __all__ = [
     "Aggregation",

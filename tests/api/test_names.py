@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,8 @@ from tests.applications.counting import Count, count, whole
 from tests.applications.counting import decode as text
 from tests.applications.counting import encode as line
 from wallaroo.api import unsupported
+from wallaroo.connectors.tcp.resolve import TCPSink, TCPSource
 from wallaroo.errors import ApplicationError
-from wallaroo.model.endpoints import TCPSink, TCPSource
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
@@ -233,3 +235,12 @@ def test_an_application_sees_the_command_line_of_the_initializer(tmp_path: Path)
         "    return builder.new_pipeline('in', source).done().build()\n"
     )
     assert ApplicationRef(str(app), ("--in", "a:1")).load().name == "args"
+
+
+def test_the_names_cost_none_of_the_packages_that_connectors_need() -> None:
+    packages = {"confluent_kafka", "pyarrow", "sqlalchemy", "starlette", "structlog", "uvicorn"}
+    code = f"import sys, wallaroo; print(*{packages}.intersection(sys.modules))"
+    imported = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout
+    assert not imported.split()

@@ -30,10 +30,10 @@ from tests.chaos.turn import APART, WITH_TIME, Turn
 from tests.helpers import processes_below, wait_until
 from wallaroo.api.places import Place
 from wallaroo.client import Sender
+from wallaroo.connectors.tcp.resolve import TCPSource
 from wallaroo.engine.registry import VARIABLE
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.store import Choice
-from wallaroo.model.endpoints import TCPSource
 from wallaroo.run.gateway_process import reserved_ports
 from wallaroo.run.state.dead_letters import dead_letter_actions
 from wallaroo.wire.framing import Framing

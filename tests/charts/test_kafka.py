@@ -12,9 +12,9 @@ import yaml
 
 from tests.charts.harness import CHARTS, Helm, Object, RefusedError, one, pods
 from tests.charts.test_objects import CASES
-from wallaroo.api.kafka_options import kafka_parse_sink_options, kafka_parse_source_options
-from wallaroo.gateway.connectors.kafka.settings import VARIABLE
-from wallaroo.model.kafka import is_secret
+from wallaroo.connectors.kafka.options import kafka_parse_sink_options, kafka_parse_source_options
+from wallaroo.connectors.kafka.settings import VARIABLE
+from wallaroo.connectors.kafka.topic import is_secret
 
 TOPICS = CASES["topics only"]
 CHART = "word-count"

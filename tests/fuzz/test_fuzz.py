@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.connectors.tcp.speaker import Speaker
 from tests.fuzz.corpus import kept, like
 from tests.fuzz.takers import TAKERS
-from tests.gateway.connectors.tcp.speaker import Speaker
 from tests.gateway.harness import RunningListener, source
 from tests.helpers import PATIENCE_S
 from wallaroo.wire.acknowledged import PREAMBLE, Hello, Welcome, encode

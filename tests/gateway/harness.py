@@ -16,14 +16,14 @@ import trustme
 
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.places import Place
+from wallaroo.connectors.tcp.resolve import TCPSink, TCPSource
+from wallaroo.connectors.tcp.source import TCPListener
 from wallaroo.dataflow.records import JOURNAL, Outputs, Position
 from wallaroo.engine.gateway_api import Range
-from wallaroo.gateway.connectors.tcp.limits import SourceLimits
-from wallaroo.gateway.connectors.tcp.listener import TCPListener
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.model.endpoints import TCPSink, TCPSource
+from wallaroo.gateway.limits import SourceLimits
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import Framing
 

@@ -13,18 +13,20 @@ import pytest
 
 from tests.gateway.harness import NOWHERE, U32, Loop, messages, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.connectors.files.sink import FileSink
+from wallaroo.connectors.files.source import FileSource
+from wallaroo.connectors.python.resolve import CustomSink, CustomSource
+from wallaroo.connectors.tcp import sink as tcp_sink
 from wallaroo.dataflow.records import JOURNAL, FailedMessage, Tally
 from wallaroo.engine.gateway_api import StateChange
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.connectors.tcp import sender
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.status import SourceStatus
 from wallaroo.gateway.server import Gateway
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.model.application import Application, Branch, Pipeline
-from wallaroo.model.endpoints import CustomSink, CustomSource, Sink, Source
-from wallaroo.model.file_connectors import FileSink, FileSource
+from wallaroo.model.endpoints import Sink, Source
 
 
 class RunningGateway:
@@ -83,7 +85,7 @@ class RunningGateway:
 
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningGateway]:
-    monkeypatch.setattr(sender, "_IDLE_WAIT_S", 0.05)
+    monkeypatch.setattr(tcp_sink, "_IDLE_WAIT_S", 0.05)
     with tempfile.TemporaryDirectory() as directory:  # short, as the name of a Unix socket must be
         gateway = RunningGateway(Path(directory))
         yield gateway

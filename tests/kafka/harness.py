@@ -14,10 +14,10 @@ from pathlib import Path
 
 from tests.gateway.harness import U32, messages, outputs
 from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.connectors.kafka.positions import Positions
 from wallaroo.dataflow.records import JOURNAL, Tally
 from wallaroo.engine.gateway_api import Range
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.connectors.kafka.positions import Positions
 from wallaroo.gateway.database import connect
 from wallaroo.gateway.internal_api.client import GatewayClient
 

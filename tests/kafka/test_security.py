@@ -12,12 +12,13 @@ from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker
 from tests.kafka.harness import Topics, accepted, problem_of_source, topics, wait_delivered
 from tests.kafka.security import PASSWORD, USER, Authority
+from wallaroo.connectors.kafka.resolve import KafkaSource
+from wallaroo.connectors.kafka.settings import VARIABLE
+from wallaroo.connectors.kafka.source import KafkaReader
+from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.connectors.kafka.settings import VARIABLE
-from wallaroo.gateway.connectors.kafka.source import KafkaReader
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.model.kafka import KafkaSource, Topic
 
 WRONG = "not the password"
 

@@ -15,12 +15,13 @@ from tests.gateway.harness import NOWHERE, outputs
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker, Cluster
 from tests.kafka.harness import topics, wait_delivered
+from wallaroo.connectors.kafka.client import TopicClient
+from wallaroo.connectors.kafka.records import packed_output
+from wallaroo.connectors.kafka.resolve import KafkaSink
+from wallaroo.connectors.kafka.sink import KafkaSinkWriter
+from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.dataflow.records import Tally
-from wallaroo.gateway.connectors.kafka.client import TopicClient
-from wallaroo.gateway.connectors.kafka.sink import KafkaSinkWriter
 from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.model.kafka import KafkaSink, Topic
-from wallaroo.wire.kafka_records import packed_output
 
 
 def test_outputs_are_there_once_whatever_step_of_a_transaction_is_the_last(
@@ -236,7 +237,7 @@ def test_outputs_are_there_once_if_a_call_of_the_client_does_not_return(
         return made[0]
 
     monkeypatch.setattr(TopicClient, "producer", hang_once)
-    monkeypatch.setattr("wallaroo.gateway.connectors.kafka.sink._STUCK_S", 2.0)
+    monkeypatch.setattr("wallaroo.connectors.kafka.sink._STUCK_S", 2.0)
     outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
     values = [b"%d" % number for number in range(50)]
     for epoch, some in enumerate((values[:25], values[25:])):

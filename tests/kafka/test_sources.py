@@ -14,13 +14,14 @@ from tests.gateway.harness import NOWHERE, U32
 from tests.helpers import PATIENCE_S, free_address, wait_until
 from tests.kafka.broker import Broker
 from tests.kafka.harness import Topics, accepted, problem_of_source, topics
-from wallaroo.gateway.connectors.kafka.positions import Positions
-from wallaroo.gateway.connectors.kafka.source import KafkaReader
+from wallaroo.connectors.kafka.positions import Positions
+from wallaroo.connectors.kafka.records import KafkaRecord, unpacked
+from wallaroo.connectors.kafka.resolve import KafkaSource
+from wallaroo.connectors.kafka.source import KafkaReader
+from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.model.kafka import KafkaSource, Topic
-from wallaroo.wire.kafka_records import KafkaRecord, unpacked
 
 
 @pytest.fixture

@@ -14,14 +14,16 @@ from tests.applications.counting import Count, as_line, count, decode, whole
 from tests.helpers import framing_of
 from wallaroo.api.builder import ApplicationBuilder
 from wallaroo.codecs import csv_decoder, json_decoder
+from wallaroo.connectors.http.resolve import HTTPSource
+from wallaroo.connectors.parquet.resolve import ParquetSink
+from wallaroo.connectors.python.resolve import CustomSource
+from wallaroo.connectors.sql.resolve import SQLSink
+from wallaroo.connectors.sse.resolve import SSESink
+from wallaroo.connectors.tcp.resolve import TCPSource
+from wallaroo.connectors.webhook.resolve import WebhookSink
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Compute, StateCompute
-from wallaroo.model.endpoints import CustomSource, HTTPSource, TCPSource
-from wallaroo.model.parquet import ParquetSink
 from wallaroo.model.resolve import resolve
-from wallaroo.model.sse import SSESink
-from wallaroo.model.tables import SQLSink
-from wallaroo.model.webhook import WebhookSink
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.unframed import Delimited, FixedLength
 

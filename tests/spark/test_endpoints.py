@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.gateway.connectors.sse.test_sink_kills import Viewer
-from tests.gateway.connectors.webhook.receiver import Receiver
+from tests.connectors.sse.test_sink_kills import Viewer
+from tests.connectors.webhook.receiver import Receiver
 from tests.helpers import free_address, wait_until
 from tests.spark.harness import PATIENCE_S, kill_gateway
 from wallaroo.run.background_run import BackgroundRun

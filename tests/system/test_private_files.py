@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 from tests.helpers import PATIENCE_S, WORD_COUNT
 from wallaroo.cli.main import main
+from wallaroo.connectors.files.sink import FileSink
 from wallaroo.engine.spark import kubernetes
 from wallaroo.errors import UsageError
 from wallaroo.gateway.internal_api.endpoint import Endpoint
 from wallaroo.gateway.startup import take
-from wallaroo.model.file_connectors import FileSink
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.system.private_files import as_outside, private_files, warn_if_open

@@ -1,4 +1,4 @@
-"""Addresses on the command line, as parsed by `application_setup(args)`.
+"""Addresses in configurations, and on the command line as `application_setup(args)` parses it.
 
 An address is `HOST:PORT` or `NAME@HOST:PORT`; several are separated by commas.
 """
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
-from wallaroo.errors import UsageError
+from wallaroo.errors import UsageError, WallarooParameterError
 
 _MAX_PORT = 65_535
 _UNPACK = dis.opmap["UNPACK_SEQUENCE"]
@@ -140,6 +140,35 @@ def _is_valid_host(host: str) -> bool:
         return b"\0" not in host.encode("idna")
     except UnicodeError:
         return False
+
+
+def host_of(host: Any) -> str:
+    """Return *host*.
+
+    Raises:
+        TypeError: It is not text.
+    """
+    if not isinstance(host, str):
+        msg = f"the host is {host!r}; expected a name or an address, such as '127.0.0.1'"
+        raise TypeError(msg)
+    return host
+
+
+def port_of(port: Any) -> int:
+    """Return *port* as a number.
+
+    Raises:
+        TypeError: It is neither a number nor digits.
+        WallarooParameterError: There is no such port.
+    """
+    is_text = isinstance(port, str) and port.isascii() and port.isdigit()
+    if not is_text and (isinstance(port, bool) or not isinstance(port, int)):
+        msg = f"the port is {port!r}; expected a number, such as 7010"
+        raise TypeError(msg)
+    if not 0 <= int(port) <= _MAX_PORT:
+        msg = f"the port is {port}; expected a number from 0 to {_MAX_PORT}"
+        raise WallarooParameterError(msg)
+    return int(port)
 
 
 def tcp_parse_input_addrs(args: Sequence[str]) -> list[Address]:

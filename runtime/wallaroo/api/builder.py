@@ -9,14 +9,10 @@ from typing import Any, Literal
 from wallaroo.api.class_api import PartitionFunctionClass
 from wallaroo.api.keywords import keyword_aliases
 from wallaroo.api.places import Place, calling_place
-from wallaroo.api.stream_connectors import (
-    FIRST_SINK_PORT,
-    FIRST_SOURCE_PORT,
-    SinkConnectorConfig,
-    SourceConnectorConfig,
-)
 from wallaroo.api.windows import Windowing
 
+_FIRST_SOURCE_PORT = 7100
+_FIRST_SINK_PORT = 7200
 OtherKeys = Literal["add", "drop"]
 """How to handle a message whose key is not listed: add the key, or drop the message."""
 
@@ -101,8 +97,8 @@ class ApplicationBuilder:
         name: Name of the application.
 
     Example:
-        >>> from wallaroo.api.configs import TCPSinkConfig, TCPSourceConfig
         >>> from wallaroo.api.functions import computation, decoder, encoder
+        >>> from wallaroo.connectors.tcp.config import TCPSinkConfig, TCPSourceConfig
         >>> text = decoder(header_length=4, length_fmt=">I")(lambda bs: bs.decode())
         >>> shout = computation(name="shout")(str.upper)
         >>> application = (
@@ -118,8 +114,8 @@ class ApplicationBuilder:
 
     def __init__(self, name: str) -> None:
         self._application = DeclaredApplication(name, calling_place())
-        self._sources: dict[str, SourceConnectorConfig[Any]] = {}
-        self._sinks: dict[str, SinkConnectorConfig[Any]] = {}
+        self._sources: dict[str, Any] = {}
+        self._sinks: dict[str, Any] = {}
 
     def source_connector(
         self, name: str, encoder: Any, decoder: Any, port: int | str | None = None
@@ -132,7 +128,9 @@ class ApplicationBuilder:
             decoder: Decoder of the payloads.
             port: Port to bind; None to assign ports from 7100 upwards.
         """
-        port = FIRST_SOURCE_PORT + len(self._sources) if port is None else port
+        from wallaroo.connectors.tcp.upstream import SourceConnectorConfig
+
+        port = _FIRST_SOURCE_PORT + len(self._sources) if port is None else port
         self._sources[name] = SourceConnectorConfig(name, encoder, decoder, port)
         return self
 
@@ -147,7 +145,9 @@ class ApplicationBuilder:
             decoder: Ignored; accepted for compatibility. It was used by the receiving script.
             port: Port of the receiver; None to assign ports from 7200 upwards.
         """
-        port = FIRST_SINK_PORT + len(self._sinks) if port is None else port
+        from wallaroo.connectors.tcp.upstream import SinkConnectorConfig
+
+        port = _FIRST_SINK_PORT + len(self._sinks) if port is None else port
         self._sinks[name] = SinkConnectorConfig(name, encoder, decoder, port)
         return self
 

@@ -1,4 +1,4 @@
-"""The extension point for custom sources and sinks in Python.
+"""What every source and sink is to an application, and the extension point for custom ones.
 
 Implement `MessageSource` or `OutputSink`, and put it into a pipeline with `SourceConfig` or
 `SinkConfig`. The built-in generators, file sources and file sinks are implemented in the same way.
@@ -10,15 +10,35 @@ create the object in `application_setup`, and open files and connections in `rea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
 
-from wallaroo.api.class_api import EncoderClass, PayloadDecoder
-from wallaroo.api.functions import Encoder, In_contra, Result_co
-from wallaroo.api.places import calling_place
+from wallaroo.api.functions import In_contra, Result_co
+from wallaroo.api.places import Place
 
 Position = TypeVar("Position")
 """Type of a source's positions: any picklable value, such as a number or a tuple."""
+Row = dict[str, Any]
+"""Values by the names of columns."""
+
+
+class AnySource(Generic[Result_co]):
+    """The configuration of a source, of which each connector has a subclass."""
+
+    connector: ClassVar[str]
+    """Package of the connector; its module `resolve` has a function `source`."""
+    place: Place
+    """Where the application creates it."""
+
+
+class AnySink(Generic[In_contra]):
+    """The configuration of a sink, of which each connector has a subclass."""
+
+    connector: ClassVar[str]
+    """Package of the connector; its module `resolve` has a function `sink`."""
+    encoder: Any
+    place: Place
+    """Where the application creates it."""
 
 
 class MessageSource(ABC, Generic[Position]):
@@ -117,38 +137,3 @@ class OutputSink(ABC):
     def __str__(self) -> str:
         """Return the name of the sink in logs."""
         return type(self).__name__
-
-
-class SourceConfig(Generic[Result_co]):
-    """A custom source.
-
-    Args:
-        source: Reads the messages.
-        decoder: Converts payloads to messages: a function, decorated or not, or an object with
-            `decode`. Its frame layout is ignored.
-    """
-
-    def __init__(
-        self,
-        source: MessageSource[Any],
-        decoder: Callable[[bytes], Result_co | None] | PayloadDecoder[Result_co | None],
-    ) -> None:
-        self.source = source
-        self.decoder = decoder
-        self.place = calling_place()
-
-
-class SinkConfig(Generic[In_contra]):
-    """A custom sink.
-
-    Args:
-        sink: Writes the outputs.
-        encoder: Encoder of the outputs.
-    """
-
-    def __init__(
-        self, sink: OutputSink, encoder: Encoder[In_contra, Any] | EncoderClass[In_contra]
-    ) -> None:
-        self.sink = sink
-        self.encoder = encoder
-        self.place = calling_place()

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
 from wallaroo.api.places import Place
 from wallaroo.api.retries import Retries
-from wallaroo.wire.kafka_records import KafkaRecord
 
 P = ParamSpec("P")
 """Parameters of the decorated function."""
@@ -30,13 +29,21 @@ Results = TypeVar("Results", bound=Iterable[Any] | None)
 """Result of a function that returns any number of messages."""
 Key = TypeVar("Key", bound=Hashable)
 """Type of a key."""
+
+
+class OutputRecord:
+    """An output with more than bytes, as one of a connector's own encoders returns it."""
+
+    __slots__ = ()
+
+
 Encoded = TypeVar(
     "Encoded",
     bound=bytes
     | bytearray
     | memoryview
     | str
-    | KafkaRecord
+    | OutputRecord
     | tuple[Any, ...]
     | Mapping[str, Any]
     | None,

@@ -14,21 +14,11 @@ from wallaroo.api.class_api import (
     MultiComputationClass,
     PartitionFunctionClass,
 )
-from wallaroo.api.configs import (
-    FileSinkConfig,
-    FileSourceConfig,
-    GenSourceConfig,
-    HTTPSourceConfig,
-    TCPSinkConfig,
-    TCPSourceConfig,
-)
-from wallaroo.api.connectors import SinkConfig, SourceConfig
+from wallaroo.api.connectors import AnySink, AnySource
 from wallaroo.api.functions import Computation, MultiComputation
 from wallaroo.api.gathered_functions import AsyncComputation, BatchComputation
 from wallaroo.api.joins import Join, JoinCall, JoinInput
-from wallaroo.api.kafka import KafkaSinkConfig, KafkaSourceConfig
 from wallaroo.api.places import Place, calling_place
-from wallaroo.api.row_files import CSVSourceConfig, ParquetSinkConfig, ParquetSourceConfig
 from wallaroo.api.stages import Origin, RemainingPath, SourcePath, Stage, merged, state_names
 from wallaroo.api.state_functions import (
     MultiStateComputation,
@@ -36,8 +26,6 @@ from wallaroo.api.state_functions import (
     TimedMultiStateComputation,
     TimedStateComputation,
 )
-from wallaroo.api.tables import SQLSinkConfig
-from wallaroo.api.web import SSESinkConfig, WebhookSinkConfig
 from wallaroo.api.windows import Windowing
 
 Message = TypeVar("Message")
@@ -48,27 +36,6 @@ Other = TypeVar("Other")
 """Type of the messages of another pipeline."""
 In = TypeVar("In")
 """Type of the messages that windows aggregate."""
-
-AnySource = (
-    TCPSourceConfig[Message]
-    | HTTPSourceConfig[Message]
-    | KafkaSourceConfig[Message]
-    | FileSourceConfig[Message]
-    | CSVSourceConfig[Message]
-    | ParquetSourceConfig[Message]
-    | GenSourceConfig[Message]
-    | SourceConfig[Message]
-)
-AnySink = (
-    TCPSinkConfig[Message]
-    | KafkaSinkConfig[Message]
-    | SSESinkConfig[Message]
-    | WebhookSinkConfig[Message]
-    | SQLSinkConfig[Message]
-    | FileSinkConfig[Message]
-    | ParquetSinkConfig[Message]
-    | SinkConfig[Message]
-)
 
 
 class Pipeline(Generic[Message]):

@@ -13,7 +13,12 @@ from typing import Any
 RUNTIME = str(Path(__file__).parents[1]) + os.sep
 """Folder of the runtime's code."""
 _API_FOLDER = str(Path(__file__).parent)
-_NOT_CALLERS = (_API_FOLDER, os.path.join(RUNTIME, "codecs"), "<frozen importlib")  # noqa: PTH118
+_NOT_CALLERS = (
+    _API_FOLDER,
+    os.path.join(RUNTIME, "codecs"),  # noqa: PTH118
+    os.path.join(RUNTIME, "connectors"),  # noqa: PTH118
+    "<frozen importlib",
+)
 _PYTHON = (RUNTIME, sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "<")
 """Where the runtime and Python itself are; code that is made at run time has a name in <>."""
 _INSTALLED = (
@@ -73,12 +78,14 @@ def _definition(thing: Any) -> Place:
 
 
 def calling_place() -> Place:
-    """Return the line of user code that called the API: the innermost frame outside this folder.
+    """Return the line of user code that called the API: the innermost frame outside of it.
 
-    Frames of the import machinery are skipped.
+    The module that asks is part of the API, wherever it is. Frames of the import machinery are
+    skipped.
     """
     frame = sys._getframe(1)  # noqa: SLF001
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_CALLERS):
+    inside = (frame.f_code.co_filename, *_NOT_CALLERS)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
         frame = frame.f_back
     return Place(frame.f_code.co_filename, frame.f_lineno)
 

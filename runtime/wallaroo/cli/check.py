@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
@@ -13,8 +11,7 @@ import click
 
 from wallaroo.cli.options import STATE_DIR, application_without_addresses
 from wallaroo.cli.saved_state import saved_state_lines
-from wallaroo.errors import FrameError, RuntimeFailure
-from wallaroo.gateway.connectors.kafka.client import TopicClient
+from wallaroo.errors import FrameError
 from wallaroo.model.application import (
     Application,
     Branch,
@@ -24,10 +21,6 @@ from wallaroo.model.application import (
     StatePartition,
     WindowCompute,
 )
-from wallaroo.model.endpoints import CustomSource
-from wallaroo.model.file_connectors import FileSource
-from wallaroo.model.kafka import KafkaSink, KafkaSource
-from wallaroo.model.row_files import RowFiles
 from wallaroo.model.windowing import problem_of_accumulator
 from wallaroo.observability import logs
 from wallaroo.run.user_output import reported_exits, reserved_stdout
@@ -58,7 +51,8 @@ def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     """  # noqa: D301  (click reads \b)
     with reserved_stdout() as out, reported_exits():
         application = application_without_addresses(app, app_args)
-        _check_topics(application)
+        for end in (*application.sources, *application.sinks):
+            end.check()
         _check_repeats(application)
         for line in _lines(application):
             click.echo(printable(line), file=out)
@@ -66,26 +60,6 @@ def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
             logs.configure("warning")
             for line in saved_state_lines(application, state_dir):
                 click.echo(printable(line), file=out)
-
-
-def _check_topics(application: Application) -> None:
-    """Check settings of Kafka without its brokers, as far as they are on this machine.
-
-    Raises:
-        RuntimeFailure: A setting is invalid.
-    """
-    if find_spec("confluent_kafka") is None:
-        return
-    for end in (*application.sources, *application.sinks):
-        if isinstance(end, KafkaSource | KafkaSink):
-            file = end.topic.settings_file
-            if file is not None and not file.exists():
-                continue
-            try:
-                TopicClient(end.topic, threading.Event()).check()
-            except RuntimeFailure as error:
-                msg = f"{end.topic.place or end.place}: {error}"
-                raise RuntimeFailure(msg) from error
 
 
 def _check_repeats(application: Application) -> None:
@@ -96,8 +70,7 @@ def _check_repeats(application: Application) -> None:
     """
     for pipeline in application.pipelines:
         source = pipeline.source
-        reader = source.reader if isinstance(source, CustomSource) else None
-        if not (source.repeatable and isinstance(reader, FileSource | RowFiles)):
+        if not source.repeatable or source.runs_code or source.read(None) is None:
             continue
         with suppress(OSError, FrameError):  # a run says what is wrong with the file
             for _, payload in islice(messages_of(application, source.name), _SAMPLE):

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.cli.streams import Cutter, FramingName
+from wallaroo.connectors.kafka.client import REQUEST_S, TopicClient
+from wallaroo.connectors.kafka.problems import KafkaProblem
+from wallaroo.connectors.kafka.resolve import KafkaSink, KafkaSource
+from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.gateway.connectors.kafka.client import REQUEST_S, TopicClient
-from wallaroo.gateway.connectors.kafka.problems import KafkaProblem
 from wallaroo.model.application import Application
-from wallaroo.model.kafka import KafkaSink, KafkaSource, Topic
 from wallaroo.run.background_run import BackgroundRun
 
 if TYPE_CHECKING:

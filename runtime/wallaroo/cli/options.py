@@ -21,11 +21,11 @@ from wallaroo.cli.option_types import (
 from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.batch_sizing import BatchLimits
 from wallaroo.engine.registry import ENGINES, VARIABLE
-from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.consistency.agreement import ACCEPT
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.journal.chunk_rows import SKIP
 from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.limits import SourceLimits
 from wallaroo.gateway.settings import TrafficSettings
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef

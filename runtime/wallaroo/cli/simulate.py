@@ -19,8 +19,6 @@ from wallaroo.cli.streams import U32, Cutter, FramingName
 from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError, reason_of
 from wallaroo.model.application import Application
-from wallaroo.model.endpoints import CustomSink, Sink, TCPSink
-from wallaroo.model.file_connectors import FileSink
 from wallaroo.model.raised import describe_error, short_repr
 from wallaroo.run.state.transfer import written_entity
 from wallaroo.run.user_output import reported_exits, reserved_stdout
@@ -103,7 +101,7 @@ def simulate(
             warnings.simplefilter("always")
             result = run(application, messages, until_ns=end)
         outputs = result.outputs
-        if not all(map(_joins_outputs, application.sinks)):
+        if not all(sink.joins_outputs for sink in application.sinks):
             outputs = [one if one.endswith(b"\n") else one + b"\n" for one in outputs]
         data = b"".join(outputs)
         if out.isatty():
@@ -116,13 +114,6 @@ def simulate(
     for warning in warned:
         click.echo(f"warning: {printable(warning.message)}", err=True)
     _report(application, next(numbers), result)
-
-
-def _joins_outputs(sink: Sink) -> bool:
-    """Whether a receiver gets the outputs of *sink* with nothing between them."""
-    if isinstance(sink, CustomSink) and isinstance(sink.writer, FileSink):
-        return not sink.writer.lines
-    return isinstance(sink, TCPSink)
 
 
 def _messages(

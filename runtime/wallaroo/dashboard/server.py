@@ -35,9 +35,9 @@ from wallaroo.dashboard.dead_letters import DeadLetterRoutes
 from wallaroo.dashboard.pausing import PauseRoutes
 from wallaroo.dashboard.watch import Watch
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.connectors.http.connection import Admission, limited, stopping
-from wallaroo.gateway.connectors.http.serving import HEAD_S
-from wallaroo.gateway.connectors.tcp.limits import SourceLimits
+from wallaroo.gateway.http.connection import Admission, limited, stopping
+from wallaroo.gateway.http.serving import HEAD_S
+from wallaroo.gateway.limits import SourceLimits
 from wallaroo.metrics.exposition import CONTENT_TYPE, exposition
 from wallaroo.system.binding import listening_socket
 

@@ -7,13 +7,13 @@ The classes for connector scripts, such as `SourceConnector`, are not supported;
 from typing import TYPE_CHECKING
 
 from wallaroo.api.functions import encoder as octet_message_encoder
-from wallaroo.api.stream_connectors import (
+from wallaroo.api.unsupported import EXPERIMENTAL, unsupported_names
+from wallaroo.connectors.tcp.upstream import (
     SinkConnectorConfig,
     SourceConnectorConfig,
     stream_message_decoder,
     stream_message_encoder,
 )
-from wallaroo.api.unsupported import EXPERIMENTAL, unsupported_names
 
 __all__ = [
     "SinkConnectorConfig",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wallaroo.gateway.connectors.base import Listening, Reporting, SinkConnector
-from wallaroo.gateway.connectors.registry import SourceConnectors
+from wallaroo.gateway.connector import Listening, Reporting, SinkConnector
+from wallaroo.gateway.connectors import SourceConnectors
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox

@@ -20,8 +20,8 @@ from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import AWAITED_CHUNK_BYTES, Pace
 from wallaroo.gateway.chunks.server import ChunkServer
-from wallaroo.gateway.connectors.base import ConnectorContext, SinkConnector
-from wallaroo.gateway.connectors.registry import SourceConnectors, open_sink
+from wallaroo.gateway.connector import ConnectorContext, SinkConnector
+from wallaroo.gateway.connectors import SourceConnectors, open_sink
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
 from wallaroo.gateway.control import Control
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from wallaroo.api.addresses import Address
 from wallaroo.errors import UsageError
-from wallaroo.gateway.connectors.tcp.limits import SourceLimits
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.limits import SourceLimits
 from wallaroo.model.application import Application
 from wallaroo.observability.tracing import ONE_IN
 from wallaroo.system.tls import TLSFiles

@@ -1,35 +1,29 @@
-"""The normal form of sources and sinks."""
+"""The normal form of sources and sinks, which each connector extends."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
-from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.api.places import Place
-from wallaroo.wire.framing import Framing, MessageFormat
-from wallaroo.wire.unframed import Delimited, FixedLength
+from wallaroo.wire.framing import MessageFormat
 
 
 @dataclass(frozen=True)
-class Source(ABC):
-    """A named stream of messages; only a connector distinguishes kinds of sources."""
+class Endpoint(ABC):
+    """A source or a sink; only its connector distinguishes kinds of them."""
 
+    connector: ClassVar[str]
+    """Package of the connector; its module `source` has a function `open_sources`, and its module
+    `sink` a function `open_sink`."""
     name: str
-    framing: MessageFormat
-    """Framing of its messages in the journal; for TCP, the framing on the connection."""
-    decode: Callable[[bytes], Any]
-    """From payload to message; None to drop the message."""
-    place: Place
-    repeatable: bool = field(default=False, kw_only=True)
-    """Whether decoding a payload again is declared to yield an equal message."""
 
     @property
     @abstractmethod
     def where(self) -> str:
-        """Human-readable origin of the messages."""
+        """Human-readable origin of the messages, or destination of the outputs."""
 
     @property
     def label(self) -> str:
@@ -41,9 +35,34 @@ class Source(ABC):
         """Host and port that it listens on; port 0 lets the system choose. None if it does not."""
         return None
 
-    def at_port(self, port: int) -> Source:  # noqa: ARG002
-        """The same source, listening on *port* if it listens."""
+    def at_port(self, port: int) -> Self:  # noqa: ARG002
+        """The same, listening on *port* if it listens."""
         return self
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether the gateway runs code of the application to read or write it."""
+        return False
+
+    def check(self) -> None:  # noqa: B027  (most need nothing of this machine)
+        """Check what can be checked on this machine without reading or writing anything.
+
+        Raises:
+            RuntimeFailure: It could not be read or written.
+        """
+
+
+@dataclass(frozen=True)
+class Source(Endpoint):
+    """A named stream of messages."""
+
+    framing: MessageFormat
+    """Framing of its messages in the journal; for TCP, the framing on the connection."""
+    decode: Callable[[bytes], Any]
+    """From payload to message; None to drop the message."""
+    place: Place
+    repeatable: bool = field(default=False, kw_only=True)
+    """Whether decoding a payload again is declared to yield an equal message."""
 
     @property
     def ends(self) -> bool:
@@ -53,6 +72,10 @@ class Source(ABC):
     def read(self, position: Any) -> Iterator[tuple[bytes, Any] | None] | None:  # noqa: ARG002
         """Its messages as `MessageSource.read` yields them; None if they exist only at run time."""
         return None
+
+    def given(self, payload: Any) -> Any:
+        """*payload* as its decoder takes it, where a test or a file gives the payload alone."""
+        return payload
 
     def shown(self, payload: Any) -> Any:
         """*payload* as its decoder gets it, for dead letters."""
@@ -65,105 +88,14 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
-class TCPSource(Source):
-    """A source that listens."""
+class Sink(Endpoint):
+    """A destination of encoded outputs."""
 
-    framing: Framing
-    host: str
-    port: int
-    unframed: Delimited | FixedLength | None = None
-    """How messages come on plain connections, if not in the frames of the journal."""
-
-    @property
-    def where(self) -> str:  # noqa: D102
-        return f"{self.host}:{self.port}"
-
-    @property
-    def label(self) -> str:  # noqa: D102
-        return "TCP source"
-
-    @property
-    def address(self) -> tuple[str, int]:  # noqa: D102
-        return self.host, self.port
-
-    def at_port(self, port: int) -> TCPSource:  # noqa: D102
-        return replace(self, port=port)
-
-
-@dataclass(frozen=True)
-class HTTPSource(Source):
-    """A source that takes messages by POST."""
-
-    framing: Framing
-    host: str
-    port: int
-    path: str
-    """Where messages are posted to."""
-
-    @property
-    def where(self) -> str:  # noqa: D102
-        return f"{self.host}:{self.port}"
-
-    @property
-    def label(self) -> str:  # noqa: D102
-        return "HTTP source"
-
-    @property
-    def address(self) -> tuple[str, int]:  # noqa: D102
-        return self.host, self.port
-
-    def at_port(self, port: int) -> HTTPSource:  # noqa: D102
-        return replace(self, port=port)
-
-
-@dataclass(frozen=True)
-class CustomSource(Source):
-    """A source that is read by Python code."""
-
-    framing: Framing
-    reader: MessageSource[Any] = field(compare=False)
-    gives_messages: bool = False
-    """Whether its payloads are serialized messages, as with a generator."""
-
-    @property
-    def where(self) -> str:  # noqa: D102
-        return str(self.reader)
-
-    @property
-    def ends(self) -> bool:  # noqa: D102
-        return True
-
-    def read(self, position: Any) -> Iterator[tuple[bytes, Any] | None]:  # noqa: D102
-        return self.reader.read(position)
-
-
-@dataclass(frozen=True)
-class Sink(ABC):
-    """A destination of encoded outputs; only a connector distinguishes kinds of sinks."""
-
-    name: str
+    has_records: ClassVar[bool] = False
+    """Whether its outputs are records, see `record`."""
     encode: Callable[[Any], bytes | str]
     """From output to bytes; text is sent as UTF-8."""
     place: Place
-
-    @property
-    @abstractmethod
-    def where(self) -> str:
-        """Human-readable destination of the outputs."""
-
-    @property
-    def label(self) -> str:
-        """What it is called in a diagram."""
-        return self.where
-
-    @property
-    def address(self) -> tuple[str, int] | None:
-        """Host and port that it listens on; port 0 lets the system choose. None if it does not."""
-        return None
-
-    def at_port(self, port: int) -> Sink:  # noqa: ARG002
-        """The same sink, listening on *port* if it listens."""
-        return self
 
     @property
     def problem(self) -> str | None:
@@ -174,40 +106,35 @@ class Sink(ABC):
         """What a receiver gets of an encoded output, for `wallaroo.testing`."""
         return output
 
+    def record(self, output: bytes) -> Any:
+        """The record that an encoded output is, if the sink `has_records`."""
+        raise NotImplementedError
+
+    @property
+    def joins_outputs(self) -> bool:
+        """Whether a receiver gets the outputs with nothing between them."""
+        return False
+
 
 @dataclass(frozen=True)
-class TCPSink(Sink):
-    """A sink that connects to a receiver."""
+class OnAddress(Endpoint):
+    """What those that listen or connect have besides; named before `Source` or `Sink`."""
 
     host: str
     port: int
-    sequenced: bool = False
-    """Whether each output is preceded by its number."""
 
     @property
     def where(self) -> str:  # noqa: D102
         return f"{self.host}:{self.port}"
 
-    @property
-    def label(self) -> str:  # noqa: D102
-        return "TCP sink"
-
-    @property
-    def problem(self) -> str | None:  # noqa: D102
-        if self.port:
-            return None
-        return (
-            f"sink {self.name!r} sends to {self.where}, but no receiver can listen on port 0: "
-            "set the port of its receiver (with --out, if the application uses it)"
-        )
-
 
 @dataclass(frozen=True)
-class CustomSink(Sink):
-    """A sink that is written by Python code."""
-
-    writer: OutputSink = field(compare=False)
+class Listening(OnAddress):
+    """What those that listen have besides; named before `Source` or `Sink`."""
 
     @property
-    def where(self) -> str:  # noqa: D102
-        return str(self.writer)
+    def address(self) -> tuple[str, int]:  # noqa: D102
+        return self.host, self.port
+
+    def at_port(self, port: int) -> Self:  # noqa: D102
+        return replace(self, port=port)

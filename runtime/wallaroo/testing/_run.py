@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wallaroo.api.timers import CallTimers
+from wallaroo.connectors.kafka.records import KafkaRecord
 from wallaroo.dataflow.guarding import guarded
 from wallaroo.dataflow.message_snapshots import Carrier, waiting
 from wallaroo.dataflow.paths import as_bytes
@@ -28,7 +29,6 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.endpoints import Source
-from wallaroo.model.kafka import KafkaSink, KafkaSource
 from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.raised import raised, raising_exceptions
@@ -39,7 +39,6 @@ from wallaroo.model.unlisted_keys import UnlistedWatch
 from wallaroo.model.watched_entities import Suspects, Watch
 from wallaroo.model.windows import Late, Windows, overdue
 from wallaroo.testing.repeats import check_repeats
-from wallaroo.wire.kafka_records import KafkaRecord, unpacked
 
 
 class UnlistedKeysWarning(UserWarning):
@@ -116,7 +115,7 @@ class Run:
         """Messages whose keys are not listed, by pipeline and step."""
         self.result = Simulation(
             by_sink={sink.name: [] for sink in application.sinks},
-            records={sink.name: [] for sink in application.sinks if isinstance(sink, KafkaSink)},
+            records={sink.name: [] for sink in application.sinks if sink.has_records},
             state={name: {} for name in application.partitions},
         )
         self._times = SimulatedTimes(application, self.result.state, self._call_timer)
@@ -133,8 +132,7 @@ class Run:
     def take(self, name: str, payload: Any) -> None:
         """Run one message through all pipelines of the source *name*."""
         source = source_of(self._application, name)
-        if isinstance(source, KafkaSource) and source.envelope and isinstance(payload, bytes):
-            payload = KafkaRecord(payload)
+        payload = source.given(payload)
         for pipeline in self._repeated:
             if pipeline.source.name == name:
                 check_repeats(pipeline, payload)
@@ -362,8 +360,8 @@ class Run:
                 if encoded is None:
                     continue
                 output = self._call(pipeline, "encoder", as_bytes, encoded, about=message)
-                if isinstance(sink, KafkaSink):
-                    self.result.records[sink.name].append(unpacked(output))
+                if sink.has_records:
+                    self.result.records[sink.name].append(sink.record(output))
                 value = sink.value(output)
                 self.result.outputs.append(value)
                 self.result.by_sink[sink.name].append(value)

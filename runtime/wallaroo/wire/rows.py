@@ -7,6 +7,7 @@ A value that JSON has not is an object with one name that begins with `$`, such 
 from __future__ import annotations
 
 import base64
+import functools
 import json
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
@@ -34,6 +35,27 @@ _FROM_TEXT: dict[str, Callable[[Any], Any]] = {
     "$object": lambda value: value,
     "$malformed": lambda problem: _fail(problem),  # noqa: PLW0108  (is below)
 }
+
+
+def encoding_rows(encode: Callable[[Any], Any]) -> Callable[[Any], bytes | None]:
+    """An encoder of packed rows, from one of mappings."""
+
+    @functools.wraps(encode)
+    def encode_row(output: Any) -> bytes | None:
+        row = encode(output)
+        return None if row is None else packed_row(row)
+
+    return encode_row
+
+
+def decoding_rows(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A decoder of packed rows, from one of rows; it takes rows themselves as well."""
+
+    @functools.wraps(decode)
+    def decode_row(payload: bytes | Mapping[str, Any]) -> Any:
+        return decode(payload if isinstance(payload, Mapping) else unpacked_row(payload))
+
+    return decode_row
 
 
 def packed_row(row: Mapping[str, Any]) -> bytes:

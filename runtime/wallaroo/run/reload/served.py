@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from wallaroo.model import file_connectors
 from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Sink, Source
 
@@ -43,6 +42,4 @@ def _endpoint(endpoint: Source | Sink) -> tuple[type, dict[str, Any]]:
 
 
 def _runs_code(application: Application) -> bool:
-    code = [getattr(source, "reader", None) for source in application.sources]
-    code += [getattr(sink, "writer", None) for sink in application.sinks]
-    return any(one is not None and type(one).__module__ != file_connectors.__name__ for one in code)
+    return any(one.runs_code for one in (*application.sources, *application.sinks))

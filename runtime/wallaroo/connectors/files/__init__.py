@@ -1,0 +1,1 @@
+"""Files of frames or lines as sources and sinks."""

@@ -1,0 +1,42 @@
+"""Files of frames or lines in the normal form of an application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wallaroo.connectors.files.config import FileSinkConfig, FileSourceConfig
+from wallaroo.connectors.files.sink import FileSink
+from wallaroo.connectors.files.source import FileSource
+from wallaroo.connectors.python.resolve import CustomSink, CustomSource
+from wallaroo.model.sinks import SinkContext
+from wallaroo.model.sources import SourceContext
+from wallaroo.wire.framing import Framing
+
+
+def source(config: FileSourceConfig[Any], context: SourceContext) -> CustomSource:
+    """The source that *config* describes."""
+    framing: Framing | None
+    if config.framing not in {"frames", "lines"}:
+        context.report(f"framing is {config.framing!r}; expected 'frames' or 'lines'")
+    if config.framing == "frames":
+        framing, decode = context.framed()
+    else:
+        framing, decode = None, context.decode()
+    reader = FileSource(config.path, framing, context.max_frame, follow=config.follow)
+    return CustomSource(
+        context.name, context.frames, decode, context.place, reader, runs_code=False
+    )
+
+
+def sink(config: FileSinkConfig[Any], context: SinkContext) -> CustomSink:
+    """The sink that *config* describes."""
+    encode, lines = context.encode(), config.framing == "lines"
+    if config.framing not in {"none", "lines"}:
+        context.report(f"framing is {config.framing!r}; expected 'none' or 'lines'")
+    other = context.claimed(config.path.resolve())
+    if other is not config:
+        context.report(f"{config.path} is written by the sink at {other.place} already")
+    writer = FileSink(config.path, lines=lines)
+    return CustomSink(
+        context.name, encode, context.place, writer, joins_outputs=not lines, runs_code=False
+    )

@@ -1,0 +1,104 @@
+"""Files as output sinks."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wallaroo.api.connectors import OutputSink
+from wallaroo.connectors.files.source import is_at
+from wallaroo.errors import RuntimeFailure
+from wallaroo.system.atomic_write import write_durably
+from wallaroo.system.private_files import as_outside
+
+
+class FileSink(OutputSink):
+    """Appends to a file, and stores the position in a second file next to it.
+
+    When the file is opened, data after the stored position is truncated: it will be written again.
+
+    Args:
+        path: The file.
+        lines: Whether to write a line feed after each output.
+    """
+
+    def __init__(self, path: Path, *, lines: bool) -> None:
+        self._path = path
+        self._note_path = path.with_name(f"{path.name}.position")
+        self._end = b"\n" if lines else b""
+        self._file = -1
+        self._numbering = ""
+        self._next = 0
+        """Number of the next output to write."""
+        self._size = 0
+        """Size of the valid part of the file, in bytes."""
+
+    def open(self, numbering: str) -> None:
+        """See `OutputSink.open`."""
+        new = not self._path.exists()
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            if new:  # others may be meant to read the outputs
+                as_outside(self._file)
+            self._begin(numbering)
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, first: int, outputs: Sequence[bytes]) -> None:
+        """See `OutputSink.write`."""
+        new = outputs[max(0, self._next - first) :]
+        if not new:
+            return
+        if not is_at(self._path, self._file):
+            msg = f"{self._path} was removed or replaced: a new file gets the next outputs"
+            raise RuntimeFailure(msg)
+        data = memoryview(b"".join(part for output in new for part in (output, self._end)))
+        size = self._size
+        while data:
+            written = os.pwrite(self._file, data, size)
+            data, size = data[written:], size + written
+        os.fsync(self._file)
+        self._note(first + len(outputs), size)
+
+    def close(self) -> None:
+        """See `OutputSink.close`."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __str__(self) -> str:
+        return f"file {self._path}"
+
+    def _begin(self, numbering: str) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            msg = f"{self._path} is locked: another process is writing to it"
+            raise RuntimeFailure(msg) from None
+        size, noted = os.fstat(self._file).st_size, self._noted()
+        self._numbering = numbering
+        next_number = noted["next"] if noted.get("numbering") == numbering else 0
+        self._note(next_number, min(size, noted.get("bytes", size)))
+        os.ftruncate(self._file, self._size)
+
+    def _noted(self) -> dict[str, Any]:
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                noted: dict[str, Any] = json.loads(self._note_path.read_text())
+            except ValueError:
+                msg = f"{self._note_path} is corrupt; move it and {self._path} to another directory"
+                raise RuntimeFailure(msg) from None
+            return noted
+        return {}
+
+    def _note(self, next_number: int, size: int) -> None:
+        """Store *size* as the position: data before it will not be truncated."""
+        noted = {"numbering": self._numbering, "next": next_number, "bytes": size}
+        write_durably(self._note_path, json.dumps(noted))
+        self._next, self._size = next_number, size

@@ -1,0 +1,347 @@
+"""Topics as sinks: published outputs in transactions that also hold the next output's number.
+
+The number is stored as an offset of a consumer group that is named after the outbox and the sink: a
+transaction commits it together with the records, or neither. At a start, `init_transactions` fences
+a producer of the same name that is still alive and ends its transaction; then the number says which
+outputs are in the topic already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from wallaroo.connectors.kafka.client import REQUEST_S, TopicClient
+from wallaroo.connectors.kafka.problems import KafkaProblem
+from wallaroo.connectors.kafka.records import VALUE_ALONE, unpacked_fields
+from wallaroo.connectors.kafka.resolve import KafkaSink
+from wallaroo.connectors.threads import SinkThread
+from wallaroo.gateway.connector import ConnectorContext
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.queues import Delivery
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.samples import Sample
+from wallaroo.system.failpoints import fault
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Producer
+
+_TRANSACTION_BYTES = 4 * 1024**2
+"""Bytes of outputs over which a transaction takes no more."""
+_LEAST_BYTES = 16 * 1024
+"""The same after failures: a transaction that takes too long, which brokers end, is halved."""
+_TURN_S = 1.0
+"""Longest wait for the brokers, before looking whether to stop."""
+_STUCK_S = 15.0
+"""Seconds after which a call that was given `_TURN_S` will not return."""
+_OF_ONE_RECORD = frozenset(
+    {
+        *("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_MSG_SIZE"),
+        *("INVALID_TIMESTAMP", "INVALID_RECORD", "_UNKNOWN_PARTITION"),
+    }
+)
+"""Errors that one record causes, and that are reported for all records sent with it."""
+_ALL = 1 << 62
+"""More outputs than there will ever be."""
+_NUMBER_PARTITION = 0
+"""Partition under which the group keeps the number."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+def open_sink(context: ConnectorContext, index: int, sink: KafkaSink) -> KafkaSinkWriter:
+    """Start to deliver the outputs of *sink*, which has this index in the application."""
+    return KafkaSinkWriter(index, sink, context.outbox)
+
+
+class KafkaSinkWriter(SinkThread[KafkaSink]):
+    """Writes one sink's outputs in a separate thread.
+
+    Args:
+        index: Index of the sink in the application.
+        sink: The sink.
+        outbox: Where the outputs are.
+
+    Raises:
+        RuntimeFailure: The extra is not installed, or settings cannot be used.
+    """
+
+    WAITS = "it waits for the brokers"
+
+    def __init__(self, index: int, sink: KafkaSink, outbox: Outbox) -> None:
+        super().__init__(index, sink, outbox)
+        self._client = TopicClient(sink.topic, self._stopping)
+        self._client.check()
+        self._numbering = f"wallaroo-{outbox.identity}-{index}-{sink.name}"
+        """Name of the producer and of the group that keeps the number."""
+        self._reached = outbox.delivered_to(index)
+        """Number of the next output to write, from 0 on."""
+        self._most_bytes = _TRANSACTION_BYTES
+        """Bytes of outputs over which the next transaction takes no more."""
+        self._most_outputs = _ALL
+        """Outputs that the next transaction takes at most: few after one that was not accepted, so
+        that those before it are written."""
+        self._gathered_bytes = 0
+        """Bytes of the outputs that were gathered last."""
+        self._group: Any = None
+        self._topic_id = ""
+        """ID of the topic that the current producer writes."""
+        self._in_transaction = self._stuck = False
+        self._size = 0
+        """Bytes of the output that was written last, if it was written alone."""
+        self._refused: KafkaError | None = None
+        """Why a record could not be written."""
+        self._bytes = self._transactions = 0
+        self._thread.start()
+
+    def samples(self) -> Iterator[Sample]:
+        """Bytes, transactions and errors since the gateway started."""
+        name = (self._sink.name,)
+        yield Sample(catalogue.KAFKA_SINK_BYTES, name, self._bytes)
+        yield Sample(catalogue.KAFKA_SINK_ERRORS, name, self._client.errors)
+        yield Sample(catalogue.KAFKA_TRANSACTIONS, name, self._transactions)
+
+    def _write(self) -> None:
+        """Write outputs as they are published, until stopped."""
+        with self._open() as producer:
+            while not self._stopping.is_set():
+                self._check(producer)
+                if not (deliveries := self._gathered(self._most_bytes)):
+                    self.problem = None
+                    continue
+                self._gathered_bytes = sum(len(one.outputs.data) for one in deliveries)
+                if self._sink.transactions:
+                    self._reached = self._write_in_transaction(producer, deliveries)
+                else:
+                    reached = self._produce(producer, deliveries)
+                    self._flush(producer)
+                    self._reached = reached
+                if self._reached >= _end(deliveries[-1]):
+                    self._settle(deliveries[-1].position)
+                self._most_bytes = min(self._most_bytes * 5 // 4, _TRANSACTION_BYTES)
+                self._most_outputs = min(self._most_outputs * 2, _ALL)
+                self._client.well()
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[Producer]:
+        """A producer; in transactions, it has fenced the one before, and the number is known.
+
+        Raises:
+            KafkaProblem: The topic cannot be written now.
+        """
+        from confluent_kafka import KafkaException
+
+        self._topic_id, _ = self._client.describe()
+        self._refused, self._in_transaction, self._stuck = None, False, False
+        own: dict[str, Any] = {"on_delivery": self._on_refused}
+        if self._sink.transactions:
+            own["transactional.id"] = self._numbering
+        producer = self._client.producer(**own)
+        try:
+            if self._sink.transactions:
+                self._until_answered(producer, producer.init_transactions)
+                self._reached = max(self._stored_number(), self._outbox.delivered_to(self._index))
+                log.info("sink resumes", **self._names(), output=self._reached)
+            yield producer
+        finally:
+            if not self._stuck:
+                producer.purge()
+            if (
+                self._in_transaction and not self._stuck
+            ):  # else its readers wait until it has timed out
+                with contextlib.suppress(KafkaException):
+                    producer.abort_transaction(_TURN_S)
+
+    def _stored_number(self) -> int:
+        """Number of the output after the last that is in the topic; 0 if there is none."""
+        from confluent_kafka import TopicPartition
+
+        with contextlib.closing(self._client.consumer(self._numbering)) as consumer:
+            at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION)
+            (found,) = consumer.committed([at], REQUEST_S)
+            self._group = consumer.consumer_group_metadata()
+        return max(0, found.offset)
+
+    def _write_in_transaction(self, producer: Producer, deliveries: Sequence[Delivery]) -> int:
+        """Write outputs with the number after the last, which is returned."""
+        from confluent_kafka import TopicPartition
+
+        producer.begin_transaction()
+        self._in_transaction = True
+        fault("kafka-sink-after-begin")
+        number = self._produce(producer, deliveries)
+        self._flush(producer)
+        fault("kafka-sink-after-flush")
+        at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION, number)
+        send = producer.send_offsets_to_transaction
+        self._until_answered(producer, lambda wait_s: send([at], self._group, wait_s))
+        fault("kafka-sink-before-commit")
+        self._until_answered(producer, producer.commit_transaction)
+        self._in_transaction = False
+        fault("kafka-sink-after-commit")
+        self._transactions += 1
+        return number
+
+    def _produce(self, producer: Producer, deliveries: Sequence[Delivery]) -> int:
+        """Hand records to the client, except those that the topic has.
+
+        Returns:
+            The number of the output after the last: of one that the client does not take, unless it
+            is the first.
+        """
+        from confluent_kafka import KafkaException
+
+        topic, produce, nothing = self._sink.topic.name, producer.produce, dict[str, Any]()
+        reached, left = self._reached, self._most_outputs
+        value: bytes | None
+        key: bytes | None
+        for delivery in deliveries:
+            data, ends = delivery.outputs.data, _ends(delivery)
+            reached = max(reached, delivery.number - 1)
+            skipped = min(max(0, self._reached - (delivery.number - 1)), len(ends))
+            first = start = ends[skipped - 1] if skipped else 0
+            if left == 1 and skipped < len(ends):
+                self._size = ends[skipped] - first
+            for end in ends[skipped : skipped + left]:
+                if data[start] == VALUE_ALONE:
+                    value, key, options = data[start + 1 : end], None, nothing
+                else:
+                    value, key, options = _arguments(data[start:end])
+                while True:
+                    try:
+                        produce(topic, value, key, **options)
+                        break
+                    except BufferError:
+                        self._check(producer, _TURN_S)
+                    except KafkaException as error:
+                        handed = bisect_right(ends, start) - skipped
+                        if reached + handed == self._reached:
+                            self._on_refused(error.args[0], None)
+                            raise
+                        self._bytes += start - first
+                        return reached + handed
+                start = end
+            handed = min(left, len(ends) - skipped)
+            reached, left = reached + handed, left - handed
+            self._bytes += start - first
+        return reached
+
+    def _flush(self, producer: Producer) -> None:
+        """Wait until the brokers have all records.
+
+        Raises:
+            KafkaProblem: They refuse one, the topic is another one, or the sink is to stop.
+        """
+        while producer.flush(_TURN_S):
+            self._check(producer)
+            topic_id, _ = self._client.describe()  # librdkafka waits long for a deleted topic
+            if topic_id != self._topic_id:  # and may never find the leaders of one made anew
+                msg = f"{self._sink.topic} was deleted and recreated; it is opened again"
+                raise KafkaProblem(msg)
+        self._check(producer)
+
+    def _check(self, producer: Producer, wait_s: float = 0.0) -> None:
+        """Take what the client reports.
+
+        Raises:
+            KafkaProblem: A record was refused, no broker answers, or the sink is to stop.
+        """
+        producer.poll(wait_s)
+        if self._refused is not None:
+            raise self._client.problem(self._refused)
+        self._client.give_up()
+        if self._client.last_error is not None:
+            raise self._client.problem(self._client.last_error)
+
+    def _until_answered(self, producer: Producer, call: Callable[[float], None]) -> None:
+        """Call *call* with a time limit, again while it can be repeated.
+
+        Raises:
+            KafkaException: It cannot be repeated.
+            KafkaProblem: It has not returned, or the sink is to stop.
+        """
+        from confluent_kafka import KafkaException
+
+        give_up = time.monotonic() + 6 * REQUEST_S
+        while True:
+            try:
+                self._called(call)
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > give_up:
+                    raise
+                self._check(producer)
+            else:
+                return
+
+    def _called(self, call: Callable[[float], None]) -> None:
+        """Call *call* in a thread, as librdkafka may never return from it.
+
+        It does so if the group's coordinator was restarted since the number was last sent: its
+        cache still has the closed connection.
+        """
+        raised: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                call(_TURN_S)
+            except BaseException as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=run, name=f"sink-{self._index}-call", daemon=True)
+        thread.start()
+        thread.join(_STUCK_S)
+        if thread.is_alive():
+            self._stuck = True
+            msg = f"the client for {self._sink.topic} does not return; it is replaced"
+            raise KafkaProblem(msg)
+        if raised:
+            raise raised[0]
+
+    def _progress(self) -> int:
+        return self._reached
+
+    def _on_refused(self, error: KafkaError | None, _record: object) -> None:
+        self._refused = self._refused or error
+
+    def _reason(self, error: BaseException) -> str | None:
+        return None if self._stopping.is_set() else self._client.reason(error)
+
+    def _failed(self, reason: str, next_try_s: float) -> None:
+        self._client.errors += 1
+        self._most_bytes = max(self._gathered_bytes // 2, _LEAST_BYTES)
+        if self._refused is not None and self._refused.name() in _OF_ONE_RECORD:
+            if self._most_outputs == 1:
+                reason = f"output {self._reached + 1:,} ({self._size:,} bytes): {reason}"
+            self._most_outputs = 1
+        super()._failed(reason, next_try_s)
+
+
+def _arguments(output: bytes) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
+    """Value, key and other arguments of `produce` for a packed record."""
+    value, key, headers, timestamp_ms, partition, _ = unpacked_fields(output)
+    options: dict[str, Any] = {}
+    if partition is not None:
+        options["partition"] = partition
+    if timestamp_ms is not None:
+        options["timestamp"] = timestamp_ms
+    if headers:
+        options["headers"] = list(headers)
+    return value, key, options
+
+
+def _ends(delivery: Delivery) -> list[int]:
+    """Where each output of *delivery* ends in its data."""
+    return list(itertools.accumulate(array("I", delivery.outputs.lengths)))
+
+
+def _end(delivery: Delivery) -> int:
+    """Number after the last output of *delivery*, from 0 on."""
+    return delivery.number - 1 + len(delivery.outputs.lengths) // array("I").itemsize

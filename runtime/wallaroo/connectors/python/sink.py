@@ -1,0 +1,70 @@
+"""Sinks that Python code writes: published outputs in order, numbered, until they are safe.
+
+The code belongs to the application: what it raises is logged with its place, and it gets the same
+outputs again after a growing pause.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import structlog
+
+from wallaroo.api.connectors import OutputSink
+from wallaroo.connectors.python.resolve import CustomSink
+from wallaroo.connectors.threads import SinkThread, described
+from wallaroo.gateway.connector import ConnectorContext
+from wallaroo.gateway.outbox.outbox import Outbox, cut_outputs
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+def open_sink(context: ConnectorContext, index: int, sink: CustomSink) -> PythonSinkWriter:
+    """Start to deliver the outputs of *sink*, which has this index in the application."""
+    return PythonSinkWriter(index, sink, context.outbox)
+
+
+class PythonSinkWriter(SinkThread[CustomSink]):
+    """Writes one sink's outputs in a separate thread.
+
+    Args:
+        index: Index of the sink in the application.
+        sink: The sink.
+        outbox: Where the outputs are.
+    """
+
+    WAITS = "it waits in write()"
+
+    def __init__(self, index: int, sink: CustomSink, outbox: Outbox) -> None:
+        super().__init__(index, sink, outbox)
+        self._numbering = f"{outbox.identity}-{index}-{sink.name}"
+        self._number = outbox.delivered_to(index)
+        """Number of the first output that may not be safe."""
+        self._thread.start()
+
+    def _write(self) -> None:
+        """Write outputs as they are published, until stopped."""
+        writer = self._sink.writer
+        writer.open(self._numbering)
+        with self._closing(writer):
+            while not self._stopping.is_set():
+                if (delivery := self._next()) is None:
+                    continue
+                outputs = cut_outputs(delivery.outputs)
+                writer.write(self._number, outputs)
+                self._settle(delivery.position)
+                self._number += len(outputs)
+
+    @contextlib.contextmanager
+    def _closing(self, writer: OutputSink) -> Iterator[None]:
+        """Close *writer* at the end; a failure before that is not hidden by one of `close`."""
+        try:
+            yield
+        except BaseException:
+            try:
+                writer.close()
+            except BaseException as error:  # the first failure is the one to report
+                log.warning("sink not closed", **self._names(), reason=described(error))
+            raise
+        writer.close()

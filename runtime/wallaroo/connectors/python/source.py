@@ -1,0 +1,102 @@
+"""Sources that Python code reads: messages into the journal, each with its position.
+
+The code belongs to the application: what it raises is logged with its place, and reading resumes
+where it was after a growing pause. A source reads ahead of the engine only to a limit, however much
+room the journal has: messages that can be read again need not wait on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+from wallaroo.connectors.python.resolve import CustomSource
+from wallaroo.connectors.threads import SourceThread, SourceThreads
+from wallaroo.errors import FrameError
+from wallaroo.gateway.connector import ConnectorContext
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.write_buffer import Reached
+
+_IDLE_S = 0.05
+"""Pause after a source has reported that it has no messages now."""
+
+
+def open_sources(context: ConnectorContext, sources: Mapping[int, CustomSource]) -> SourceThreads:
+    """Make the connector of all such sources, which come by their index in the application."""
+    return SourceThreads(
+        {
+            index: PythonSourceReader(index, source, context.journal)
+            for index, source in sources.items()
+        }
+    )
+
+
+class PythonSourceReader(SourceThread[CustomSource, bytes]):
+    """Reads one source in a separate thread; its position is that of the last message, pickled.
+
+    Args:
+        index: Index of the source in the application.
+        source: The source.
+        journal: Takes the messages, and knows where to resume.
+    """
+
+    WAITS = "it waits in read()"
+
+    def __init__(self, index: int, source: CustomSource, journal: Journal) -> None:
+        super().__init__(index, source, journal)
+        self._reached = journal.reached(source.name)
+
+    def _read(self) -> None:
+        """Take messages until they end, or until stopped."""
+        messages = self._source.reader.read(_unpickled(self._reached))
+        with contextlib.ExitStack() as at_end:
+            if callable(close := getattr(messages, "close", None)):
+                at_end.callback(close)
+            for item in messages:
+                if item is None:
+                    self._stopping.wait(_IDLE_S)
+                elif not self._take(*_checked(item)):
+                    return
+                if self._stopping.is_set():
+                    return
+
+    def _take(self, payload: bytes, position: Any) -> bool:
+        """Hand a message in, once there is room; returns whether it was, before a stop."""
+        framing = self._source.framing
+        if len(payload) > framing.max_frame:
+            msg = f"a message of {len(payload)} bytes; the limit is {framing.max_frame}"
+            raise FrameError(msg)
+        reached = Reached(self._source.name, pickle.dumps(position, protocol=5))
+        while not self._has_room():
+            if self._stopping.is_set():
+                return False
+        submit = functools.partial(
+            self._journal.submit_read, self._index, framing.frame(payload), reached
+        )
+        if not self._hand_in(submit, reached.position):
+            return False
+        self._well()
+        return True
+
+    def _is_final(self, error: BaseException) -> bool:
+        return isinstance(error, FrameError)
+
+
+def _unpickled(position: bytes | None) -> Any:
+    return None if position is None else pickle.loads(position)
+
+
+def _checked(item: Any) -> tuple[bytes, Any]:
+    """*item* as what `MessageSource.read` yields.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    match item:
+        case (bytes() | bytearray() | memoryview() as payload, position):
+            return bytes(payload), position
+    msg = f"read() yielded {item!r:.100}, expected None or a pair of payload bytes and position"
+    raise TypeError(msg)

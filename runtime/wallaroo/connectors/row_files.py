@@ -1,0 +1,145 @@
+"""Files with rows as message sources: which files there are, and what makes messages of rows."""
+
+from __future__ import annotations
+
+import glob
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from wallaroo.api.connectors import MessageSource
+from wallaroo.connectors.python.resolve import CustomSource
+from wallaroo.errors import RuntimeFailure
+from wallaroo.model.sources import SourceContext
+from wallaroo.wire.rows import decoding_rows
+
+Within = tuple[int, ...]
+"""A place in a file."""
+Position = tuple[str, Within]
+"""Name of a file, and what of it has been read."""
+ALL = -1
+"""Last part of the place of the last row: there was no more."""
+
+
+class RowFiles(MessageSource[Position]):
+    """Reads the rows of files, one file after the other in the order of their names.
+
+    Args:
+        path: A file, a directory or a pattern.
+        follow: Whether to wait for more.
+    """
+
+    def __init__(self, path: Path, *, follow: bool) -> None:
+        self._path = path
+        self._follow = follow
+
+    def read(self, position: Position | None) -> Iterator[tuple[bytes, Position] | None]:
+        """See `MessageSource.read`."""
+        name, within = position or ("", ())
+        finished = ""
+        while True:
+            found = self._files()
+            if not (found or self._follow or position is not None):
+                raise RuntimeFailure(self._nothing())
+            if name not in {"", finished} and name not in found and within[-1:] != (ALL,):
+                msg = f"{self._parent / name} is gone, but only a part of it is known to be read"
+                raise RuntimeFailure(msg)
+            for file in sorted(one for one in found if one >= name and one > finished):
+                begin = within if file == name else ()
+                for item in self._rows(found[file], begin, grows=self._follow and self._is_one):
+                    if item is None:
+                        yield None
+                        continue
+                    payload, within = item
+                    name = file
+                    yield payload, (name, within)
+                finished = file
+            if not self._follow:
+                return
+            yield None
+
+    def __str__(self) -> str:
+        return f"file {self._path}" if self._is_one else f"files {self._path}"
+
+    @property
+    def _is_one(self) -> bool:
+        return not self._path.is_dir() and self._pattern is None
+
+    @property
+    def _pattern(self) -> tuple[Path, str] | None:
+        """The directory before the first wildcard, and the pattern from there; None without one.
+
+        A name that exists, such as `orders[1]`, is taken literally.
+        """
+        directory, names = Path(self._path.anchor), self._path.parts[1:]
+        for number, name in enumerate(names):
+            if glob.has_magic(name) and not (directory / name).exists():
+                return directory, str(Path(*names[number:]))
+            directory /= name
+        return None
+
+    @property
+    def _parent(self) -> Path:
+        """The directory from which files are named: the last one before wildcards."""
+        if (pattern := self._pattern) is not None:
+            return pattern[0]
+        return self._path if self._path.is_dir() else self._path.parent
+
+    def _files(self) -> dict[str, Path]:
+        """The files by their paths from `_parent`, without hidden ones."""
+        if self._is_one:
+            return {self._path.name: self._path}
+        parent = self._parent
+        if (pattern := self._pattern) is None:
+            found = [one for one in self._path.iterdir() if one.suffix == self.suffix]
+        else:
+            names = glob.glob(pattern[1], root_dir=parent, recursive=True)  # noqa: PTH207
+            found = [parent / name for name in names]
+        named = ((one.relative_to(parent), one) for one in found if one.is_file())
+        return {
+            name.as_posix(): one
+            for name, one in named
+            if not any(part[0] in "._" for part in name.parts)
+        }
+
+    def _nothing(self) -> str:
+        """Where no file was found, and what to do."""
+        parent, what = self._parent, f"whose name ends with {self.suffix}"
+        if not self._path.is_dir():
+            what = f"that the pattern {str(self._path.relative_to(parent))!r} matches"
+        where = f"directory {parent}" if parent.is_dir() else f"{parent}, which does not exist,"
+        return (
+            f"{where} contains no file {what}; correct the path, or set follow=True to wait for "
+            "files"
+        )
+
+    suffix: str
+    """How the names of files in a directory end."""
+
+    @abstractmethod
+    def _rows(
+        self, file: Path, begin: Within, *, grows: bool
+    ) -> Iterator[tuple[bytes, Within] | None]:
+        """Yield packed rows after *begin*, each with its place; None to wait, if the file grows."""
+
+
+def row_source(config: Any, context: SourceContext, reader: RowFiles) -> CustomSource:
+    """The source that *config* describes, whose rows *reader* reads."""
+    decode: Callable[[Any], Any] = dict
+    place = context.declared_at
+    if config.decoder is not None:
+        decode, place = context.decode(), context.place
+        context.check_takes("a row, which is a dict: write lambda row: …, or no decoder")
+    decode = decoding_rows(decode)
+    return CustomSource(context.name, context.frames, decode, place, reader, runs_code=False)
+
+
+def problems_of_columns(columns: object) -> Iterator[str]:
+    """What is wrong with a list of columns."""
+    if columns is None:
+        return
+    if not (isinstance(columns, (list, tuple)) and all(isinstance(one, str) for one in columns)):
+        yield f"columns is {columns!r}; expected a list of names, or None"
+    elif len(set(columns)) < len(columns) or not columns:
+        yield f"columns is {columns!r}; expected a different name for each column"

@@ -1,0 +1,66 @@
+"""Configuration of sinks that are tables of databases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from wallaroo.api.class_api import EncoderClass
+from wallaroo.api.connectors import AnySink
+from wallaroo.api.functions import Encoder, In_contra
+from wallaroo.api.places import calling_place
+
+
+class SQLSinkConfig(AnySink[In_contra]):
+    """A sink that writes rows to a table of a database, each output exactly once.
+
+    The number of the last output is stored in the transaction that writes the rows, in the table
+    `wallaroo_outputs`, which the sink creates. Requires the extra `wallaroo[sql]` and the package
+    of a driver, such as `psycopg[binary]`.
+
+    Args:
+        url: Address of the database, as SQLAlchemy takes it: `postgresql+psycopg://app@db/shop`, or
+            `sqlite:////var/lib/shop.db`. `${NAME}` stands for an environment variable of the
+            gateway.
+        table: Name of the table, which must exist.
+        encoder: Encoder of the outputs. It returns a dict from names of columns to values; None
+            writes nothing. Columns that are not in it get their defaults.
+        schema: Name of the table's schema; None for the default of the database.
+        key: Names of columns with a unique constraint: a row with the same values there is updated.
+            Without them, each output is a new row.
+        password_file: File with the password, which only the gateway reads; relative to the
+            application's directory.
+        options: Arguments of the driver's `connect`, such as `{"sslmode": "verify-full"}`.
+        on_refused: What to do with outputs that the database refuses because of their values:
+            `"set-aside"` as dead letters, or `"wait"` and try again.
+
+    Example:
+        >>> SQLSinkConfig("sqlite:////tmp/shop.db", "totals", dict, key=["item"]).table
+        'totals'
+    """
+
+    connector = __package__
+
+    def __init__(
+        self,
+        url: str,
+        table: str,
+        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        *,
+        schema: str | None = None,
+        key: Sequence[str] = (),
+        password_file: str | os.PathLike[str] | None = None,
+        options: Mapping[str, Any] | None = None,
+        on_refused: Literal["set-aside", "wait"] = "set-aside",
+    ) -> None:
+        self.url = url
+        self.table = table
+        self.encoder = encoder
+        self.schema = schema
+        self.key = key
+        self.password_file = None if password_file is None else Path(password_file).absolute()
+        self.options = dict(options or {})
+        self.on_refused = on_refused
+        self.place = calling_place()

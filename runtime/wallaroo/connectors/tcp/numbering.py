@@ -1,0 +1,34 @@
+"""Whether a sink of TCP was numbered when the application ran last: a change is told at the start.
+
+A receiver of numbered outputs drops those that come again, by their numbers. If the sink has become
+a plain one, which one word in the application's code does, it cannot any more.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from wallaroo.connectors.tcp.resolve import TCPSink
+from wallaroo.gateway.outbox.outbox import Outbox
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+def remark_on_change(index: int, sink: TCPSink, outbox: Outbox) -> None:
+    """Log whether *sink*, with this *index*, has become numbered or plain, and remember it."""
+    before = outbox.note_numbered(index, numbered=sink.sequenced)
+    if before is None or before == sink.sequenced:
+        return
+    about = {"sink": sink.name, "address": sink.where, "outputs": outbox.published_to(index)}
+    if before:
+        log.warning(
+            "sink is numbered no longer",
+            **about,
+            effect="its receiver gets outputs without numbers, and cannot drop those that repeat",
+        )
+    else:
+        log.warning(
+            "sink is numbered now",
+            **about,
+            effect="its receiver gets a number before each output, which go on from those before",
+        )

@@ -1,0 +1,409 @@
+"""The sinks' sockets: published outputs in order, once each, for as long as it takes.
+
+Plain TCP does not report what a receiver has read. Linux does report how much of the sent data the
+receiver's side has acknowledged: only that counts as delivered. When a connection breaks,
+the outputs after the last acknowledged one are sent again on the next; an output that had been
+acknowledged in part is sent again whole. While a receiver is away the outputs wait on disk. A
+receiver of numbered outputs reports what it has: then only that counts.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import sqlite3
+import ssl
+import struct
+import termios
+import threading
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+
+from wallaroo.connectors.tcp.numbering import remark_on_change
+from wallaroo.connectors.tcp.resolve import TCPSink
+from wallaroo.dataflow.records import Outputs
+from wallaroo.errors import reason_of
+from wallaroo.gateway.connector import ConnectorContext
+from wallaroo.gateway.database import lacks_room
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.queues import Delivery
+from wallaroo.observability.logs import Repeats
+from wallaroo.system.failpoints import fault
+from wallaroo.wire.numbered import HEADER, NUMBER, sequenced
+
+_CONNECT_TIMEOUT_S = 5.0
+_RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 2.0
+"""Pause before a connection is tried again: doubles from the first to the most."""
+_WORKS_S = 60.0
+"""A connection that lasts this long works, even if there is nothing to deliver."""
+_SEND_TIMEOUT_S = 0.5
+"""A send that is stuck for this long checks whether it should stop."""
+_ACK_POLL_S = 0.01
+"""Pause between looks at what was acknowledged, while something is not."""
+_IDLE_WAIT_S = 0.5
+"""Wait for outputs while there are none, before looking whether to stop."""
+_WIND_DOWN_S = 2.0
+"""Time that a receiver has, at a stop, to take the outputs in flight."""
+_SILENCE_MS = 30_000
+"""A receiver that acknowledges nothing for this long is considered lost."""
+_MOST_IN_FLIGHT = 64
+"""Pieces of outputs, of about 1 MiB, that are kept in memory until they are acknowledged."""
+_NOT_SENT = 1 << 62
+"""A place that no connection's bytes reach."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+def open_sink(context: ConnectorContext, index: int, sink: TCPSink) -> TCPSender:
+    """Start to deliver the outputs of *sink*, which has this index in the application."""
+    remark_on_change(index, sink, context.outbox)
+    return TCPSender(index, sink, context.outbox, context.on_failure, context.sink_tls)
+
+
+class _Sent:
+    """Outputs on their way to the receiver."""
+
+    __slots__ = ("_delivery", "done", "start")
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+        self.done = 0
+        """Bytes that a former connection delivered: whole outputs."""
+        self.start = _NOT_SENT
+        """Place, in this connection's bytes, of the first byte after `done`, once it is sent."""
+
+    @property
+    def position(self) -> int:
+        return self._delivery.position
+
+    @property
+    def rest(self) -> memoryview:
+        return memoryview(self._delivery.outputs.data)[self.done :]
+
+    def acknowledged_by(self, acknowledged: int) -> bool:
+        """Whether the connection's first *acknowledged* bytes hold all of it."""
+        return self.start + len(self.rest) <= acknowledged
+
+    def note(self, acknowledged: int) -> None:
+        """Move `done` past the outputs that the connection's first bytes contain completely."""
+        reached, end = self.done + acknowledged - self.start, 0
+        for length in array("I", self._delivery.outputs.lengths):
+            if end + length > reached:
+                break
+            end += length
+        self.done = max(self.done, end)
+
+
+class _Numbered(_Sent):
+    """Numbered outputs, of which the receiver acknowledges the last that it has."""
+
+    __slots__ = ()
+
+    @property
+    def last(self) -> int:
+        """Number of the last output."""
+        return self._delivery.number + len(self._delivery.outputs.lengths) // 4 - 1
+
+    def acknowledged_by(self, acknowledged: int) -> bool:
+        return self.last <= acknowledged
+
+    def note(self, acknowledged: int) -> None:
+        had = max(0, acknowledged - self._delivery.number + 1)
+        self.done = max(self.done, sum(array("I", self._delivery.outputs.lengths)[:had]))
+
+
+class TCPSender:
+    """Sends one sink's outputs in a separate thread.
+
+    Args:
+        index: Index of the sink in the application.
+        sink: The sink.
+        outbox: Where the outputs are.
+        on_failure: Called in the sink's thread if the outbox cannot be used; nothing is sent then.
+        tls: Encrypts the connection and verifies the receiver; None for plain TCP.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        sink: TCPSink,
+        outbox: Outbox,
+        on_failure: Callable[[Exception], None] = lambda _error: None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._tls = tls
+        self._surely_acknowledged = 0
+        """Bytes sent when nothing was last in flight: with TLS, no more is known."""
+        self._on_failure = on_failure
+        self._index = index
+        self._sink = sink
+        self._outbox = outbox
+        self._stopping = threading.Event()
+        self._flight: deque[_Sent] = deque()
+        """Sent, and not acknowledged whole."""
+        self._taken = 0
+        """Position in the outbox up to which outputs were taken."""
+        self._sent = 0
+        """Bytes given to the connection."""
+        self._answers = b""
+        """The start of a number that the receiver of numbered outputs has sent."""
+        self._answered = 0
+        """Number of the last output that it has acknowledged."""
+        self._progressed = False
+        """Whether this connection has delivered something."""
+        self._since = time.monotonic()
+        """When it was made."""
+        self._pause = 0.0
+        """Pause before the next connection: grows while connections deliver nothing."""
+        self._repeats = Repeats()
+        """Of what happened since something was delivered."""
+        self.connected = False
+        self.problem: str | None = "not connected yet"
+        """Why outputs are not sent now; None while they are."""
+        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
+        self._thread.start()
+
+    @property
+    def in_flight(self) -> int:
+        """Deliveries that are sent and not yet completely acknowledged."""
+        return len(self._flight)
+
+    @property
+    def acknowledged(self) -> int:
+        """Number of the last output that the receiver of a numbered sink has acknowledged."""
+        return self._answered
+
+    def stop(self) -> None:
+        """Stop sending; what is not delivered stays in the outbox."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._pause):
+            try:
+                connection = self._connect()
+            except (OSError, UnicodeError) as error:
+                self._failed("receiver away", error)
+                continue
+            with connection:
+                try:
+                    self._serve(connection)
+                except OSError as error:
+                    self._note_acknowledged(connection)
+                    if self._progressed or time.monotonic() - self._since > _WORKS_S:
+                        self._pause, self._repeats = 0.0, Repeats()
+                        self._tell("receiver lost", error)
+                    else:
+                        self._failed("receiver lost", error)
+                except sqlite3.Error as error:
+                    self._on_failure(error)
+                    return
+                self.connected = False
+
+    def _failed(self, event: str, error: OSError | UnicodeError) -> None:
+        """Wait longer before the next connection: this one delivered nothing."""
+        self._pause = min(max(2 * self._pause, _RETRY_FIRST_S), _RETRY_MOST_S)
+        self._tell(event, error)
+
+    def _tell(self, event: str, error: OSError | UnicodeError) -> None:
+        self.problem = _reason(error)
+        if self._repeats.show(event):
+            log.warning(
+                event,
+                sink=self._sink.name,
+                address=self._sink.where,
+                reason=self.problem,
+                outputs="wait on disk",
+                next_try_s=self._pause,
+            )
+
+    def _connect(self) -> socket.socket:
+        """A connection to the receiver.
+
+        Raises:
+            OSError: It cannot be made.
+            UnicodeError: The address cannot be one.
+        """
+        connection = _connected((self._sink.host, self._sink.port))
+        if self._tls is not None:
+            connection = self._secured(connection, self._tls)
+        connection.settimeout(_SEND_TIMEOUT_S)
+        self.connected, self.problem = True, None
+        if self._repeats.show("receiver connected"):
+            log.info("receiver connected", sink=self._sink.name, address=self._sink.where)
+        return connection
+
+    def _secured(self, connection: socket.socket, tls: ssl.SSLContext) -> socket.socket:
+        """*connection* with TLS begun.
+
+        Raises:
+            OSError: The receiver does not speak it, or cannot be verified.
+        """
+        try:
+            return tls.wrap_socket(connection, server_hostname=self._sink.host)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Send outputs as they are published, until stopped; raises OSError when it breaks."""
+        self._sent = self._surely_acknowledged = 0
+        self._progressed, self._since = False, time.monotonic()
+        if self._sink.sequenced:
+            self._answers = b""
+            connection.sendall(sequenced(0, [f"{self._outbox.identity}/{self._index}".encode()]))
+        for sent in tuple(self._flight):  # what the last connection left unacknowledged
+            self._send(connection, sent)
+        while not self._stopping.is_set():
+            if len(self._flight) >= _MOST_IN_FLIGHT:
+                time.sleep(_ACK_POLL_S)
+                self._settle(self._acknowledged(connection))
+                continue
+            wait = _ACK_POLL_S if self._flight else _IDLE_WAIT_S
+            delivery = self._outbox.next(self._index, self._taken, wait)
+            if delivery is not None:
+                self._taken = delivery.position
+                self._flight.append(self._framed(delivery))
+                self._send(connection, self._flight[-1])
+            elif broken := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(broken, os.strerror(broken))
+            self._settle(self._acknowledged(connection))
+        self._wind_down(connection)
+
+    def _framed(self, delivery: Delivery) -> _Sent:
+        """*delivery* as it goes over the wire."""
+        if not self._sink.sequenced:
+            return _Sent(delivery)
+        outputs, start, cut = delivery.outputs, 0, list[bytes]()
+        lengths = array("I", outputs.lengths)
+        for length in lengths:
+            cut.append(outputs.data[start : start + length])
+            start += length
+        longer = array("I", (length + HEADER.size for length in lengths)).tobytes()
+        data = sequenced(delivery.number, cut)
+        return _Numbered(delivery._replace(outputs=Outputs(outputs.sink, longer, data)))
+
+    def _wind_down(self, connection: socket.socket) -> None:
+        """Before a stop, give the receiver a moment to acknowledge what it was sent."""
+        give_up = time.monotonic() + _WIND_DOWN_S
+        while self._flight and time.monotonic() < give_up:
+            time.sleep(_ACK_POLL_S)
+            self._settle(self._acknowledged(connection))
+
+    def _send(self, connection: socket.socket, sent: _Sent) -> None:
+        sent.start = self._sent
+        rest = sent.rest
+        give_up = None
+        while rest:
+            if self._stopping.is_set():  # what has begun is finished, if the receiver takes it
+                give_up = give_up or time.monotonic() + _WIND_DOWN_S
+                if time.monotonic() > give_up:
+                    return
+            try:
+                count = connection.send(rest)
+            except TimeoutError:
+                self._settle(self._acknowledged(connection))
+                continue
+            self._sent += count
+            rest = rest[count:]
+            fault("sink-in-mid-delivery")
+
+    def _acknowledged(self, connection: socket.socket) -> int:
+        """Bytes of this connection that the receiver's side has acknowledged, or numbers."""
+        if self._sink.sequenced:
+            return self._heard(connection)
+        answer = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
+        (unacknowledged,) = struct.unpack("i", answer)
+        if self._tls is None:
+            return self._sent - int(unacknowledged)
+        if not unacknowledged:
+            self._surely_acknowledged = self._sent
+        return self._surely_acknowledged
+
+    def _heard(self, connection: socket.socket) -> int:
+        """Number of the last output that the receiver has acknowledged."""
+        connection.settimeout(0.0)
+        try:
+            while data := connection.recv(4096):
+                self._answers += data
+            msg = "the receiver closed the connection"
+            raise ConnectionError(msg)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            pass  # no more for now
+        finally:
+            connection.settimeout(_SEND_TIMEOUT_S)
+        whole = len(self._answers) // NUMBER.size * NUMBER.size
+        if whole:
+            (last,) = NUMBER.unpack_from(self._answers, whole - NUMBER.size)
+            self._answers = self._answers[whole:]
+            # a gateway before this one may have sent more than it has noted as delivered
+            if last > self._answered and last > self._outbox.published_to(self._index):
+                msg = f"the receiver acknowledged output {last}, which it was not sent"
+                raise ConnectionError(msg)
+            self._answered = max(self._answered, last)
+        return self._answered
+
+    def _settle(self, acknowledged: int) -> None:
+        """Note in the outbox which outputs are delivered."""
+        position = 0
+        while self._flight and self._flight[0].acknowledged_by(acknowledged):
+            position = self._flight.popleft().position
+        if position:
+            self._progressed = True
+            self._note_delivered(position)
+
+    def _note_delivered(self, position: int) -> None:
+        """Note it on disk, when that has room; a stop before means that it is sent again."""
+        while True:
+            try:
+                return self._outbox.delivered(self._index, position)
+            except sqlite3.Error as error:
+                if not lacks_room(error) or self._stopping.wait(_RETRY_FIRST_S):
+                    raise
+
+    def _note_acknowledged(self, connection: socket.socket) -> None:
+        """Before a broken connection is let go: note what its other side has of each delivery."""
+        try:
+            acknowledged = self._acknowledged(connection)
+        except OSError:  # it reports no more
+            acknowledged = self._answered
+        self._settle(acknowledged)
+        for sent in self._flight:
+            before = sent.done
+            sent.note(acknowledged)
+            self._progressed = self._progressed or sent.done > before
+            sent.start = _NOT_SENT
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"the name does not resolve ({error.strerror}): is the address right?"
+    if isinstance(error, ssl.SSLError):
+        return getattr(error, "verify_message", None) or error.reason or str(error)
+    return reason_of(error)
+
+
+def _connected(address: tuple[str, int]) -> socket.socket:
+    """A connection to *address*.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    connection = socket.create_connection(address, _CONNECT_TIMEOUT_S)
+    try:
+        if connection.getsockname() == connection.getpeername():
+            # trying a free local port again and again, TCP may one day connect it to itself
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
+    except OSError:  # it may be reset already
+        connection.close()
+        raise
+    return connection

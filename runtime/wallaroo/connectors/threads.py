@@ -1,0 +1,307 @@
+"""Threads of sources and sinks: what fails is logged, and tried again after a growing pause."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import structlog
+
+from wallaroo.dataflow.records import FailedMessage
+from wallaroo.dataflow.tracebacks import place_of_failure
+from wallaroo.gateway.connector import SourceConnector, SourceState
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.outbox.outbox import Outbox, Refused, cut_outputs
+from wallaroo.gateway.outbox.queues import Delivery
+from wallaroo.metrics.samples import Sample
+from wallaroo.model.endpoints import Sink, Source
+from wallaroo.model.raised import describe_error, short_repr
+from wallaroo.observability.logs import Repeats
+
+AHEAD_BYTES = 64 * 1024**2
+"""Bytes of a source's messages in the journal at most: two large batches."""
+IDLE_WAIT_S = 0.5
+"""Wait for outputs, or for room in the journal, before looking whether to stop."""
+RETRY_FIRST_S, RETRY_MOST_S = 0.1, 30.0
+"""Pause before something is tried again: doubles from the first to the most."""
+STOP_S = 5.0
+"""Time that a thread has, at a stop, to finish what it does."""
+
+_PositionT = TypeVar("_PositionT")
+_SourceT = TypeVar("_SourceT", bound=Source)
+_SinkT = TypeVar("_SinkT", bound=Sink)
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class SourceThreads(SourceConnector):
+    """Reads each of some sources in a thread of its own.
+
+    Args:
+        readers: What reads them, by index of the source.
+    """
+
+    def __init__(self, readers: Mapping[int, SourceThread[Any, Any]]) -> None:
+        self._readers = readers
+
+    async def start(self) -> None:
+        """See `SourceConnector.start`."""
+        for reader in self._readers.values():
+            reader.start()
+
+    async def stop(self) -> None:
+        """See `SourceConnector.stop`."""
+        stopping = (asyncio.to_thread(reader.stop) for reader in self._readers.values())
+        await asyncio.gather(*stopping)
+
+    def status(self, index: int) -> SourceState:
+        """See `SourceConnector.status`."""
+        return self._readers[index].state
+
+    def samples(self) -> list[Sample]:
+        """See `Reporting.samples`."""
+        return [sample for reader in self._readers.values() for sample in reader.samples()]
+
+
+class SourceThread(ABC, Generic[_SourceT, _PositionT]):
+    """Reads one source.
+
+    Args:
+        index: Index of the source in the application.
+        source: The source.
+        journal: Takes the messages, and knows where to resume.
+    """
+
+    WAITS: ClassVar[str]
+    """Why it has not ended some time after a stop."""
+
+    def __init__(self, index: int, source: _SourceT, journal: Journal) -> None:
+        self._index, self._source, self._journal = index, source, journal
+        self._stopping = threading.Event()
+        self._handing_in = threading.Lock()
+        """Held while messages are handed in, which does not happen after a stop."""
+        self._reached: _PositionT | None = None
+        """Where reading would resume, as the journal was told; None for the beginning."""
+        self._repeats = Repeats()
+        self.ended = False
+        """Whether the source has come to its end."""
+        self.failures = 0
+        """Times that reading has failed since the last message."""
+        self.problem: str | None = None
+        """Why it failed last."""
+        self._thread = threading.Thread(target=self._run, name=f"source-{index}", daemon=True)
+
+    @property
+    def state(self) -> SourceState:
+        """What a connector reports about it."""
+        return SourceState(self._source.where, self.ended, self.failures, self.problem)
+
+    def samples(self) -> Iterable[Sample]:
+        """Metrics of its own; for any thread."""
+        return ()
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more messages; the journal has been given all that were taken."""
+        with self._handing_in:
+            if self._stopping.is_set():
+                return
+            self._stopping.set()
+        self._thread.join(STOP_S)
+        if self._thread.is_alive():
+            log.warning("source does not stop", **self._names(), reason=self.WAITS)
+
+    @abstractmethod
+    def _read(self) -> None:
+        """Take messages until they end, or until stopped."""
+
+    def _reason(self, error: BaseException) -> str | None:
+        """What *error*, which reading has raised, means; None if there is nothing to tell."""
+        return described(error)
+
+    def _is_final(self, _error: BaseException) -> bool:
+        """Whether the source cannot be read beyond *_error*."""
+        return False
+
+    def _run(self) -> None:
+        pause = RETRY_FIRST_S
+        while not self._stopping.is_set():
+            reached = self._reached
+            try:
+                self._read()
+            except BaseException as error:  # this thread continues, whatever it is
+                if (reason := self._reason(error)) is None:
+                    continue
+                pause = RETRY_FIRST_S if reached != self._reached else pause
+                if self._is_final(error):
+                    self._failed(reason, None)
+                    self.ended = True
+                    return
+                self._failed(reason, pause)
+                self._stopping.wait(pause)
+                pause = min(pause * 2, RETRY_MOST_S)
+            else:
+                if not self._stopping.is_set():
+                    self._well()
+                    self.ended = True
+                    log.info("source ended", **self._names())
+                return
+
+    def _has_room(self) -> bool:
+        """Whether the journal has room for more messages of this source, now or after a while."""
+        return self._journal.wait_for_room(self._index, AHEAD_BYTES, IDLE_WAIT_S)
+
+    def _hand_in(self, submit: Callable[[], object], reached: _PositionT) -> bool:
+        """Call *submit*, which hands in messages up to *reached*; returns False after a stop."""
+        with self._handing_in:
+            if self._stopping.is_set():
+                return False
+            submit()
+            self._reached = reached
+        return True
+
+    def _well(self) -> None:
+        """Note that reading goes on."""
+        self.failures, self.problem = 0, None
+
+    def _failed(self, reason: str, next_try_s: float | None = 0.0) -> None:
+        """Note a failure, after which reading is tried again in *next_try_s*; None for never."""
+        self.failures += 1
+        self.problem = reason
+        if next_try_s is None:
+            log.error("source ended early", **self._names(), reason=reason)
+        elif self._repeats.show(reason):
+            log.warning("source failed", **self._names(), reason=reason, next_try_s=next_try_s)
+
+    def _names(self) -> dict[str, str]:
+        return {"source": self._source.name, "reads": self._source.where}
+
+
+class SinkThread(ABC, Generic[_SinkT]):
+    """Writes one sink's outputs.
+
+    Args:
+        index: Index of the sink in the application.
+        sink: The sink.
+        outbox: Where the outputs are.
+    """
+
+    WAITS: ClassVar[str]
+    """Why it has not ended some time after a stop."""
+
+    def __init__(self, index: int, sink: _SinkT, outbox: Outbox) -> None:
+        self._index, self._sink, self._outbox = index, sink, outbox
+        self._stopping = threading.Event()
+        self._settling = threading.Lock()
+        """Held while outputs are noted as delivered, which does not happen after a stop."""
+        self._taken = 0
+        """Position in the outbox up to which outputs are safe."""
+        self._repeats = Repeats()
+        self.problem: str | None = None
+        """Why outputs are not written now; None while they are."""
+        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` has been called."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Stop writing; what is not delivered stays in the outbox."""
+        self._stopping.set()
+        self._thread.join(STOP_S)
+        if self._thread.is_alive():
+            log.warning("sink does not stop", **self._names(), reason=self.WAITS)
+            self._settling.acquire()  # for good: what it still writes does not count as delivered
+
+    @abstractmethod
+    def _write(self) -> None:
+        """Write outputs as they are published, until stopped."""
+
+    def _reason(self, error: BaseException) -> str | None:
+        """What *error*, which writing has raised, means; None if there is nothing to tell."""
+        return described(error)
+
+    def _run(self) -> None:
+        pause = RETRY_FIRST_S
+        while not self._stopping.is_set():
+            progress = self._progress()
+            try:
+                self._write()
+            except BaseException as error:  # this thread continues, whatever it is
+                if (reason := self._reason(error)) is None:
+                    continue
+                pause = RETRY_FIRST_S if progress != self._progress() else pause
+                self._failed(reason, pause)
+                self._stopping.wait(pause)
+                pause = min(pause * 2, RETRY_MOST_S)
+
+    def _progress(self) -> int:
+        """What grows as outputs are written."""
+        return self._taken
+
+    def _next(self) -> Delivery | None:
+        """Outputs that are published and not settled; None if there are none for a while."""
+        return self._outbox.next(self._index, self._taken, IDLE_WAIT_S)
+
+    def _gathered(self, most_bytes: int) -> list[Delivery]:
+        """Such outputs in order, until they have *most_bytes*; none if there are none."""
+        found: list[Delivery] = []
+        size, delivery = 0, self._next()
+        while delivery is not None:
+            found.append(delivery)
+            size += len(delivery.outputs.data)
+            if size >= most_bytes:
+                break
+            delivery = self._outbox.next(self._index, delivery.position, 0.0)
+        return found
+
+    def _settle(self, position: int, refused: Sequence[Refused] = ()) -> None:
+        """Note that outputs up to *position* in the outbox are safe, or *refused*."""
+        self.problem = None  # before anybody can see that they are delivered
+        with self._settling:
+            self._outbox.delivered(self._index, position, refused=refused)
+        self._taken = position
+
+    def _set_aside(self, number: int, output: bytes, reason: str) -> Refused:
+        """Make the dead letter of an *output*; *number* is its number, from 1 on."""
+        if self._repeats.show(("set aside", reason)):
+            log.warning("output set aside", **self._names(), number=number, reason=reason)
+        step, place = f"sink {self._sink.name}", f"output {number}"
+        letter = FailedMessage("", step, place, reason, short_repr(output))
+        return Refused(letter.storable(), output)
+
+    def _failed(self, reason: str, next_try_s: float) -> None:
+        self.problem = reason
+        if self._repeats.show(reason):
+            log.warning(
+                "sink failed",
+                **self._names(),
+                reason=reason,
+                next_try_s=next_try_s,
+                outputs="wait on disk",
+            )
+
+    def _names(self) -> dict[str, str]:
+        return {"sink": self._sink.name, "writes": self._sink.where}
+
+
+def numbered(deliveries: Iterable[Delivery]) -> dict[int, bytes]:
+    """The outputs of *deliveries* by their numbers, from 0 on."""
+    return {
+        number: output
+        for delivery in deliveries
+        for number, output in enumerate(cut_outputs(delivery.outputs), delivery.number - 1)
+    }
+
+
+def described(error: BaseException) -> str:
+    """What user code has raised, and where."""
+    place = place_of_failure(error)
+    return describe_error(error) + (f" ({place})" if place else "")

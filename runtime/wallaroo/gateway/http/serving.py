@@ -1,0 +1,108 @@
+"""A server for HTTP in a thread of its own, on a socket that is bound already."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import threading
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from wallaroo.gateway.http.connection import Admission, limited, stopping
+
+_STOP_S = 5
+"""Seconds that requests in progress have at a stop: as many as a stop spends on TCP senders."""
+OPTIONS: Mapping[str, Any] = {
+    "log_config": None,
+    "log_level": "error",  # its warnings, one for each odd request, name neither source nor peer
+    "access_log": False,
+    "interface": "asgi3",
+    "lifespan": "off",
+    "ws": "none",
+    "proxy_headers": False,
+    "server_header": False,
+}
+"""Options of uvicorn that a plain one is compared with in benchmarks."""
+HEAD_S = 10.0
+"""As many as a sender has to begin TLS."""
+_ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+"""What a request target in absolute form has before its path."""
+
+
+class Serving:
+    """Lets *app* answer the requests at *listener*, until it is stopped.
+
+    Args:
+        app: Answers one request after the other.
+        listener: The socket.
+        tls: Encrypts connections; None for plain HTTP.
+        name: Name of the thread.
+        admission: Admits connections; further ones get the answer 503.
+        idle_s: Seconds that a connection stays open between requests.
+        head_s: Seconds until the head of a request must be complete; None for no limit.
+        answers_half_closed: Whether a sender that sends no more still gets its answer.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        listener: socket.socket,
+        tls: ssl.SSLContext | None,
+        name: str,
+        admission: Admission,
+        idle_s: int,
+        head_s: float | None = HEAD_S,
+        *,
+        answers_half_closed: bool = False,
+    ) -> None:
+        config = uvicorn.Config(
+            _with_paths(app),
+            http=limited(head_s, admission, answers_half_closed=answers_half_closed),
+            **OPTIONS,
+            timeout_keep_alive=idle_s,
+            timeout_graceful_shutdown=_STOP_S,
+        )
+        config.load()
+        config.ssl = tls
+        self._server = uvicorn.Server(config)
+        self._socket = listener
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listener],), name=name, daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def connections(self) -> int:
+        """Connections open now."""
+        return len(self._server.server_state.connections)
+
+    def abort(self, scope: Scope) -> None:
+        """Cut the connection whose request has *scope*, with what it was not sent yet."""
+        for connection in list(self._server.server_state.connections):
+            if getattr(connection, "scope", None) is scope:
+                connection.transport.abort()
+
+    def stop(self) -> None:
+        """Accept no more requests; returns when those in progress are answered."""
+        with stopping():
+            self._server.should_exit = True
+            self._thread.join()
+        self._socket.close()
+
+
+def _with_paths(app: ASGIApp) -> ASGIApp:
+    """Let *app* see the path alone of targets in absolute form (RFC 9112, section 3.2.2)."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        target = scope.get("raw_path", b"")
+        if (found := _ABSOLUTE.match(target)) is not None:
+            scope["raw_path"] = target[found.end() :] or b"/"
+            scope["path"] = unquote(scope["raw_path"].decode("ascii"))
+        await app(scope, receive, send)
+
+    return answer

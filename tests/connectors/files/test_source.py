@@ -1,0 +1,289 @@
+"""Files as sources and sinks: any content, read and written exactly once, wherever it is cut."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wallaroo.connectors.files import source as module
+from wallaroo.connectors.files.sink import FileSink
+from wallaroo.connectors.files.source import FileSource
+from wallaroo.errors import FrameError, RuntimeFailure
+from wallaroo.wire.framing import DEFAULT_MAX_FRAME, Framing
+
+U32 = Framing(4, ">I")
+
+
+def lines(path: Path, *, follow: bool = False, limit: int = DEFAULT_MAX_FRAME) -> FileSource:
+    return FileSource(path, None, limit, follow=follow)
+
+
+def frames(path: Path, framing: Framing = U32, *, follow: bool = False) -> FileSource:
+    return FileSource(path, framing, framing.max_frame, follow=follow)
+
+
+def read(source: FileSource, position: int | None = None) -> list[tuple[bytes, int]]:
+    items = list(source.read(position))
+    assert None not in items
+    return [item for item in items if item is not None]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.binary(max_size=20)), st.integers(1, 50), st.booleans(), st.data())
+def test_a_file_can_be_read_on_from_behind_any_of_its_messages(
+    messages: list[bytes], block: int, in_lines: bool, data: st.DataObject
+) -> None:
+    if in_lines:
+        messages = [message.replace(b"\n", b"") for message in messages]
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BLOCK_BYTES", block)
+        path = Path(directory, "messages")
+        path.write_bytes(
+            b"".join(m + b"\n" for m in messages)
+            if in_lines
+            else b"".join(map(U32.frame, messages))
+        )
+        source = lines(path) if in_lines else frames(path)
+        whole = read(source)
+        assert [payload for payload, _ in whole] == messages
+        taken = data.draw(st.integers(0, len(whole)))
+        position = whole[taken - 1][1] if taken else None
+        assert read(source, position) == whole[taken:]
+
+
+def test_a_last_line_without_a_line_feed_is_a_message(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\r\ntwo")
+    assert read(lines(path)) == [(b"one\r", 5), (b"two", 8)]
+    assert read(lines(path), 8) == []
+
+
+def test_a_file_that_is_followed_gives_what_comes_and_says_when_nothing_is_there(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntw")
+    following: Any = lines(path, follow=True).read(None)
+    with contextlib.closing(following), path.open("ab", buffering=0) as file:
+        assert [next(following) for _ in range(3)] == [(b"one", 4), None, None]
+        file.write(b"o\nthree\n")
+        assert [next(following) for _ in range(3)] == [(b"two", 8), (b"three", 14), None]
+
+
+def test_a_followed_file_may_be_in_mid_frame(tmp_path: Path) -> None:
+    path, data = tmp_path / "frames", U32.frame(b"one") + U32.frame(b"two")
+    path.write_bytes(data[:9])
+    following: Any = frames(path, follow=True).read(None)
+    with contextlib.closing(following), path.open("ab", buffering=0) as file:
+        assert [next(following), next(following)] == [(b"one", 7), None]
+        file.write(data[9:])
+        assert next(following) == (b"two", 14)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\0\0\0\1a\0\0\0\2b", "byte 5: the last 5 bytes are an incomplete frame"),
+        (b"\0\0\0\1a\0\0\0\x0b", "byte 5: a frame of 11 bytes; the limit is 10"),
+    ],
+)
+def test_bytes_that_are_no_frame_are_told_behind_the_messages_before_them(
+    tmp_path: Path, data: bytes, reason: str
+) -> None:
+    (tmp_path / "frames").write_bytes(data)
+    reading = frames(tmp_path / "frames", Framing(4, ">I", 10)).read(None)
+    assert next(reading) == (b"a", 5)
+    with pytest.raises(FrameError, match=reason):
+        next(reading)
+
+
+@pytest.mark.parametrize("data", [b"ab\n01234567890\n", b"ab\n012345678901234"])
+def test_a_line_over_the_limit_is_told(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "lines").write_bytes(data)
+    reading = lines(tmp_path / "lines", limit=10).read(None)
+    assert next(reading) == (b"ab", 3)
+    with pytest.raises(FrameError, match="byte 3: the line is longer than the limit of 10 bytes"):
+        next(reading)
+
+
+@pytest.mark.parametrize("follow", [True, False])
+def test_a_file_that_has_become_shorter_is_told(tmp_path: Path, follow: bool) -> None:
+    (tmp_path / "lines").write_bytes(b"one\n")
+    with pytest.raises(FrameError, match="has 4 bytes, but 8 bytes of it have already been read"):
+        next(lines(tmp_path / "lines", follow=follow).read(8))
+
+
+@pytest.mark.parametrize("done", ["removed", "replaced"])
+def test_a_followed_file_that_is_removed_or_replaced_is_told(tmp_path: Path, done: str) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\n")
+    following: Any = lines(path, follow=True).read(None)
+    with contextlib.closing(following):
+        assert [next(following) for _ in range(2)] == [(b"one", 4), None]
+        path.rename(tmp_path / "lines.1")
+        if done == "replaced":
+            path.write_bytes(b"another\n")
+        with pytest.raises(FrameError, match="was removed or replaced after 4 bytes of it had bee"):
+            next(following)
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FrameError, match="is a pipe, of which nothing can be read again"):
+        read(lines(tmp_path / "pipe"))
+
+
+def test_a_file_is_not_read_on_within_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntwo")
+    assert [position for _, position in read(lines(path))] == [4, 7]
+    path.write_bytes(b"one\ntwo\nthree\n")  # it had no line feed yet
+    assert read(lines(path), 4) == [(b"two", 8), (b"three", 14)]
+    assert [payload for payload, _ in read(lines(path), 7)] == [b"", b"three"]
+    path.write_bytes(b"another\n")
+    with pytest.raises(FrameError, match="has changed: no line ends at byte 4, up to which it has"):
+        read(lines(path), 4)
+
+
+class Kill(BaseException):
+    """What ends a process in the midst of a write."""
+
+
+@contextlib.contextmanager
+def killed_at(call: int) -> Iterator[None]:
+    """Die at the *call*-th call of the system that changes a file, or go through to the end."""
+    calls = itertools.count()
+
+    def dying(function: Any) -> Any:
+        def die_or_do(*args: Any, **kwargs: Any) -> Any:
+            if next(calls) == call:
+                raise Kill
+            return function(*args, **kwargs)
+
+        return die_or_do
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Kill):
+        for name in ("pwrite", "fsync", "ftruncate", "replace"):
+            patch.setattr(os, name, dying(getattr(os, name)))
+        yield
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 4), st.lists(st.integers(0, 10), max_size=3)), max_size=8))
+def test_wherever_a_writer_is_killed_each_output_is_there_once(
+    deliveries: list[tuple[int, list[int]]],
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path, first = Path(directory, "out"), 0
+        for count, kills in deliveries:
+            outputs = [b"%d" % number for number in range(first, first + count)]
+            for call in kills:
+                sink = FileSink(path, lines=True)
+                with killed_at(call):
+                    sink.open("a")
+                    sink.write(first, outputs)  # nobody learns whether this has returned
+                sink.close()
+            sink = FileSink(path, lines=True)
+            sink.open("a")
+            sink.write(first, outputs)
+            sink.close()
+            first += count
+        written = path.read_bytes() if deliveries else b""
+        assert written == b"".join(b"%d\n" % number for number in range(first))
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "out"
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names <= {"out", "out.position"}
+
+
+def write(path: Path, first: int, *outputs: bytes, numbering: str = "a") -> None:
+    sink = FileSink(path, lines=False)
+    sink.open(numbering)
+    sink.write(first, outputs)
+    sink.close()
+
+
+def test_outputs_are_written_as_they_are_where_no_lines_are_asked_for(out: Path) -> None:
+    write(out, 0, b"a", b"", b"b\n")
+    assert out.read_bytes() == b"ab\n"
+
+
+def test_what_a_file_has_before_its_first_output_stays(out: Path) -> None:
+    out.write_bytes(b"old\n")
+    write(out, 0, b"new\n")
+    assert out.read_bytes() == b"old\nnew\n"
+
+
+def test_what_is_torn_is_cut_off(out: Path) -> None:
+    write(out, 0, b"a\n")
+    with out.open("ab") as file:
+        file.write(b"to")
+    write(out, 1, b"torn\n")
+    assert out.read_bytes() == b"a\ntorn\n"
+
+
+def test_a_new_numbering_begins_behind_what_is_there(out: Path) -> None:
+    write(out, 0, b"a", b"b", b"c")
+    write(out, 0, b"d", b"e", numbering="another")
+    write(out, 1, b"e", b"f", numbering="another")
+    assert out.read_bytes() == b"abcdef"
+
+
+def test_a_file_that_somebody_shortened_goes_on_at_its_end(out: Path) -> None:
+    write(out, 0, b"abc")
+    out.write_bytes(b"")
+    write(out, 1, b"def")
+    assert out.read_bytes() == b"def"
+
+
+@pytest.mark.parametrize("done", ["removed", "replaced"])
+def test_a_file_that_is_removed_or_replaced_while_it_is_written_is_told(
+    out: Path, done: str
+) -> None:
+    sink = FileSink(out, lines=True)
+    sink.open("a")
+    sink.write(0, [b"one"])
+    moved = out.rename(out.with_name("out.1"))
+    if done == "replaced":
+        out.touch()
+    with pytest.raises(
+        RuntimeFailure, match="was removed or replaced: a new file gets the next ou"
+    ):
+        sink.write(1, [b"two"])
+    sink.close()
+    sink.open("a")  # as it is after an error
+    sink.write(0, [b"one", b"two", b"three"])
+    sink.close()
+    assert moved.read_bytes() == b"one\n"
+    moved.unlink()
+    assert out.read_bytes() == b"two\nthree\n"
+
+
+def test_a_file_has_one_writer(out: Path) -> None:
+    one, other = FileSink(out, lines=False), FileSink(out, lines=False)
+    one.open("a")
+    with pytest.raises(RuntimeFailure, match="is locked: another process is writing to it"):
+        other.open("b")
+    one.close()
+    other.open("b")
+    other.close()
+
+
+def test_a_note_that_somebody_changed_is_told(out: Path) -> None:
+    write(out, 0, b"a")
+    out.with_name("out.position").write_text("seven")
+    sink = FileSink(out, lines=False)
+    with pytest.raises(RuntimeFailure, match=r"out.position is corrupt; move it"):
+        sink.open("a")

@@ -1,0 +1,76 @@
+"""What a consumer brings, as the journal is to have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, Message
+
+from tests.gateway.harness import U32
+from wallaroo.connectors.kafka.fetch import TooLong, fetch_of
+from wallaroo.connectors.kafka.records import KafkaRecord, unpacked
+
+LIMIT = 100
+
+
+def record(partition: int, offset: int, value: bytes | None, **more: Any) -> Message[Any, Any]:
+    return Message(topic="t", partition=partition, offset=offset, value=value, **more)
+
+
+def event(partition: int, offset: int, code: int) -> Message[Any, Any]:
+    return record(partition, offset, None, error=KafkaError(code))
+
+
+def end(partition: int, offset: int) -> Message[Any, Any]:
+    return event(partition, offset, KafkaError._PARTITION_EOF)
+
+
+@pytest.mark.parametrize("longer", [b"", b"of another length"])
+def test_records_come_with_the_next_offset_of_each_partition(longer: bytes) -> None:
+    fetch = fetch_of(
+        [record(0, 7, b"a"), record(3, 1, b"b"), record(0, 9, b"c" + longer)],
+        LIMIT,
+        envelope=False,
+    )
+    assert U32.split(fetch.data) == [b"a", b"b", b"c" + longer]
+    assert (fetch.count, fetch.offsets, fetch.ends, fetch.problem) == (3, {0: 10, 3: 2}, {}, None)
+
+
+def test_the_end_of_a_partition_is_no_record_but_moves_its_offset() -> None:
+    fetch = fetch_of(
+        [record(0, 7, None), end(0, 12), end(1, 4), record(1, 4, b"b")], LIMIT, envelope=False
+    )
+    assert U32.split(fetch.data) == [b"", b"b"]
+    assert (fetch.offsets, fetch.ends) == ({0: 12, 1: 5}, {0: 12, 1: 4})
+
+
+def test_nothing_behind_an_error_is_taken() -> None:
+    failed = event(0, 8, KafkaError._BAD_MSG)
+    fetch = fetch_of([record(0, 7, b"a"), failed, record(0, 9, b"c")], LIMIT, envelope=False)
+    assert U32.split(fetch.data) == [b"a"]
+    assert fetch.offsets == {0: 8}
+    assert isinstance(fetch.problem, KafkaError)
+    assert fetch.problem.code() == KafkaError._BAD_MSG
+
+
+def test_nothing_behind_a_record_over_the_limit_is_taken() -> None:
+    long = b"x" * (LIMIT + 1)
+    some = [end(1, 3), record(0, 7, b"a"), record(0, 8, long), record(0, 9, b"c"), end(0, 10)]
+    fetch = fetch_of(some, LIMIT, envelope=False)
+    assert U32.split(fetch.data) == [b"a"]
+    assert fetch.offsets == {1: 3, 0: 8}
+    assert isinstance(fetch.problem, TooLong)
+    assert str(fetch.problem) == (
+        "record 8 of partition 0 has 101 bytes; the limit is 100: raise --max-frame"
+    )
+
+
+def test_an_envelope_has_what_belongs_to_the_record() -> None:
+    one = record(2, 5, b"3", key=b"nut", headers=[("unit", b"kg")], timestamp=(1, 7000))
+    without = record(2, 6, None, timestamp=(0, 0))
+    fetch = fetch_of([one, without], LIMIT, envelope=True)
+    assert [unpacked(packed) for packed in U32.split(fetch.data)] == [
+        KafkaRecord(b"3", b"nut", (("unit", b"kg"),), 7000, 2, 5),
+        KafkaRecord(None, None, (), None, 2, 6),
+    ]

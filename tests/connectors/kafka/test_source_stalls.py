@@ -1,0 +1,80 @@
+"""A client that no longer fetches what is there is replaced by another one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, TopicPartition
+
+from tests.gateway.harness import NOWHERE, U32
+from tests.helpers import PATIENCE_S
+from wallaroo.connectors.kafka.client import TopicClient
+from wallaroo.connectors.kafka.resolve import KafkaSource
+from wallaroo.connectors.kafka.source import KafkaReader
+from wallaroo.connectors.kafka.topic import Topic
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+
+RECORDS = 3
+
+
+class Client:
+    """A consumer of a partition that has records; it gets *records*."""
+
+    def __init__(self, records: Iterator[Message]) -> None:
+        self._records = records
+
+    def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
+        return 0, RECORDS
+
+    def poll(self, _timeout_s: float) -> Message | None:
+        return next(self._records, None)
+
+    def consume(self, _most: int, _timeout_s: float) -> list[Message]:
+        return []
+
+    def assign(self, assigned: list[TopicPartition]) -> None:
+        ((partition, offset),) = [(at.partition, at.offset) for at in assigned]
+        assert partition == 0
+        self._records = itertools.islice(self._records, offset, None)
+
+    def commit(self, **_: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def records() -> Iterator[Message]:
+    for offset in range(RECORDS):
+        yield Message(topic="lines", partition=0, offset=offset, value=b"%d" % offset)
+
+
+@pytest.mark.parametrize("got", [0, 1])
+def test_a_client_that_gets_nothing_more_of_what_is_there_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, got: int
+) -> None:
+    made = [Client(itertools.islice(records(), got)), Client(records())]
+    clients, problems = iter(made), list[str]()
+    monkeypatch.setattr(TopicClient, "check", lambda _client: None)
+    monkeypatch.setattr(TopicClient, "describe", lambda _client: ("id", [0]))
+    monkeypatch.setattr(TopicClient, "consumer", lambda *_, **__: next(clients))
+    monkeypatch.setattr("wallaroo.connectors.kafka.source._STILL_S", 0.0)
+    topic = Topic("lines", "nowhere:9092", {"topic.metadata.refresh.interval.ms": 0})
+    journal = Journal(tmp_path / "journal.db", JournalLimits())
+    reader = KafkaReader(0, KafkaSource("lines", U32, bytes, NOWHERE, topic), journal)
+    monkeypatch.setattr(reader, "_failed", lambda reason, *_: problems.append(reason))
+    monkeypatch.setattr(TopicClient, "ask", lambda _client: None)
+    reader.start()
+    try:
+        assert journal.wait_accepted(0, RECORDS, PATIENCE_S)
+        assert problems == [
+            "the client for topic lines at nowhere:9092 has stopped reading partitions [0] and is "
+            "replaced"
+        ]
+        assert next(clients, None) is None
+    finally:
+        reader.stop()
+        journal.close()

@@ -1,0 +1,36 @@
+"""What is put into a queue goes to the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from queue import Empty
+
+from tests.connectors.toy import queues
+from tests.connectors.toy.resolve import Marked, QueueSource
+from wallaroo.connectors.threads import SourceThread, SourceThreads
+from wallaroo.gateway.connector import ConnectorContext
+
+_LOOK_S = 0.01
+
+
+def open_sources(context: ConnectorContext, sources: Mapping[int, QueueSource]) -> SourceThreads:
+    return SourceThreads(
+        {index: QueueReader(index, source, context.journal) for index, source in sources.items()}
+    )
+
+
+class QueueReader(SourceThread[QueueSource, None]):
+    WAITS = "it waits for the queue"
+
+    def _read(self) -> None:
+        queue = queues[self._source.queue]
+        while not self._stopping.is_set():
+            if not self._has_room():
+                continue
+            try:
+                message = queue.get(timeout=_LOOK_S)
+            except Empty:
+                continue
+            data = Marked.MARK + message
+            self._hand_in(partial(self._journal.submit, self._index, 1, data), None)
