@@ -65,11 +65,6 @@ def open_sink(context: ConnectorContext, index: int, sink: KafkaSink) -> KafkaSi
 class KafkaSinkWriter(SinkThread[KafkaSink]):
     """Writes one sink's outputs in a separate thread.
 
-    Args:
-        index: Index of the sink in the application.
-        sink: The sink.
-        outbox: Where the outputs are.
-
     Raises:
         RuntimeFailure: The extra is not installed, or settings cannot be used.
     """

@@ -66,11 +66,6 @@ def open_sources(context: ConnectorContext, sources: Mapping[int, KafkaSource]) 
 class KafkaReader(SourceThread[KafkaSource, Positions]):
     """Reads one topic.
 
-    Args:
-        index: Index of the source in the application.
-        source: The source.
-        journal: Takes the messages, and knows where to resume.
-
     Raises:
         RuntimeFailure: The extra is not installed, or the settings cannot be used.
     """

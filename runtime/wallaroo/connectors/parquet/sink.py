@@ -30,13 +30,7 @@ def open_sink(context: ConnectorContext, index: int, sink: ParquetSink) -> Parqu
 
 
 class ParquetSinkWriter(SinkThread[ParquetSink]):
-    """Writes one sink's outputs in a separate thread.
-
-    Args:
-        index: Index of the sink in the application.
-        sink: The sink.
-        outbox: Where the outputs are.
-    """
+    """Writes one sink's outputs in a separate thread."""
 
     WAITS = "it writes a file"
 

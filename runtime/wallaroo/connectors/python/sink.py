@@ -26,13 +26,7 @@ def open_sink(context: ConnectorContext, index: int, sink: CustomSink) -> Python
 
 
 class PythonSinkWriter(SinkThread[CustomSink]):
-    """Writes one sink's outputs in a separate thread.
-
-    Args:
-        index: Index of the sink in the application.
-        sink: The sink.
-        outbox: Where the outputs are.
-    """
+    """Writes one sink's outputs in a separate thread."""
 
     WAITS = "it waits in write()"
 

@@ -35,13 +35,7 @@ def open_sources(context: ConnectorContext, sources: Mapping[int, CustomSource])
 
 
 class PythonSourceReader(SourceThread[CustomSource, bytes]):
-    """Reads one source in a separate thread; its position is that of the last message, pickled.
-
-    Args:
-        index: Index of the source in the application.
-        source: The source.
-        journal: Takes the messages, and knows where to resume.
-    """
+    """Reads one source in a separate thread; its position is that of the last message, pickled."""
 
     WAITS = "it waits in read()"
 

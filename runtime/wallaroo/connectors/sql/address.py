@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from wallaroo.connectors.sql.resolve import SQLSink
-from wallaroo.connectors.variables import VARIABLE
+from wallaroo.connectors.variables import Variables
 from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
-
-_LEAST_SECRET = 4
-"""Letters of a secret that are worth hiding: shorter ones occur by chance."""
 
 
 class Database:
@@ -30,17 +26,13 @@ class Database:
 
     def __init__(self, sink: SQLSink, environment: Mapping[str, str] | None = None) -> None:
         self._sink = sink
-        self._secrets: list[str] = []
-        self.engine = self._engine(os.environ if environment is None else environment)
+        self._variables = Variables(sink.name, environment)
+        self.redacted = self._variables.redacted
+        """A text without secrets."""
+        self.engine = self._engine()
         """Connects to it."""
 
-    def redacted(self, text: str) -> str:
-        """*text* without secrets."""
-        for secret in sorted(self._secrets, key=len, reverse=True):
-            text = text.replace(secret, "…")
-        return text
-
-    def _engine(self, environment: Mapping[str, str]) -> Engine:
+    def _engine(self) -> Engine:
         try:
             import sqlalchemy
         except ImportError:
@@ -49,13 +41,13 @@ class Database:
                 "pip install 'wallaroo[sql]'"
             )
             raise RuntimeFailure(msg) from None
-        text = VARIABLE.sub(lambda found: self._variable(found[1], environment), self._sink.url)
+        text = self._variables.put_in(self._sink.url, "url")
         try:
             url = sqlalchemy.make_url(text)
             if self._sink.password_file is not None:
                 url = url.set(password=self._password())
             if url.password:
-                self._note_secret(str(url.password))
+                self._variables.hide(str(url.password))
             return sqlalchemy.create_engine(
                 url,
                 connect_args=dict(self._sink.options),
@@ -70,17 +62,6 @@ class Database:
         except (sqlalchemy.exc.ArgumentError, TypeError, ValueError) as error:
             msg = f"sink {self._sink.name!r}: url cannot be used: {self.redacted(str(error))}"
         raise RuntimeFailure(msg)
-
-    def _variable(self, name: str, environment: Mapping[str, str]) -> str:
-        if name not in environment:
-            msg = f"sink {self._sink.name!r}: url needs the environment variable {name}: set it"
-            raise RuntimeFailure(msg)
-        self._note_secret(environment[name])
-        return environment[name]
-
-    def _note_secret(self, secret: str) -> None:
-        if len(secret) >= _LEAST_SECRET:
-            self._secrets.append(secret)
 
     def _password(self) -> str:
         file = self._sink.password_file

@@ -34,11 +34,6 @@ def open_sink(context: ConnectorContext, index: int, sink: SQLSink) -> SQLSinkWr
 class SQLSinkWriter(SinkThread[SQLSink]):
     """Writes one sink's outputs in a separate thread.
 
-    Args:
-        index: Index of the sink in the application.
-        sink: The sink.
-        outbox: Where the outputs are.
-
     Raises:
         RuntimeFailure: The extra or the driver is not installed, or the address cannot be used.
     """
