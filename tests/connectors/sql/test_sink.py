@@ -121,6 +121,23 @@ def test_rows_with_the_same_key_are_updated(database: Written, tmp_path: Path) -
     writing.stop()
 
 
+def test_the_last_row_wins_where_keys_are_equal_and_look_different(
+    database: Written, tmp_path: Path
+) -> None:
+    table = f"{database.table}_keyed"
+    database.execute(f"CREATE TABLE {table} (amount NUMERIC PRIMARY KEY, word TEXT)")
+    writing = Writing(tmp_path / "outbox.db", database, table=table, key=("amount",))
+    rows = [(1, "first"), (2, "other"), (1.0, "second"), (1, "third")]
+    writing.publish_rows(*({"amount": amount, "word": word} for amount, word in rows))
+    writing.publish_rows({"amount": 2, "word": "a"}, {"amount": 2.0, "word": "b"})
+    writing.wait_until_delivered()
+    with database.engine.begin() as connection:
+        written = connection.execute(sa.text(f"SELECT amount, word FROM {table} ORDER BY amount"))
+        assert [tuple(row) for row in written] == [(1, "third"), (2, "b")]
+    assert writing.letters() == []
+    writing.stop()
+
+
 def test_rows_that_the_database_refuses_are_dead_letters_and_the_others_are_there(
     database: Written, tmp_path: Path
 ) -> None:

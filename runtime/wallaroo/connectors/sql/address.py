@@ -53,6 +53,8 @@ class Database:
                 connect_args=dict(self._sink.options),
                 poolclass=sqlalchemy.NullPool,
                 hide_parameters=True,
+                # else a statement for many rows, which cannot have equal keys twice
+                use_insertmanyvalues=not self._sink.key,
             )
         except ImportError as error:
             msg = (

@@ -154,8 +154,12 @@ class SinkTable:
         self._execute(gathered)
 
     def _execute(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        if self._key:  # of rows with the same key, the last one counts
-            by_key = {tuple(map(repr, (row.get(name) for name in self._key))): row for row in rows}
+        if self._key:  # of rows with the same key, the last one counts, in its place
+            by_key: dict[tuple[str, ...], Mapping[str, Any]] = {}
+            for row in rows:
+                key = tuple(repr(row.get(name)) for name in self._key)
+                by_key.pop(key, None)
+                by_key[key] = row
             rows = list(by_key.values())
         statement = self._insert
         if self._key:
