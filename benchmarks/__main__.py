@@ -47,7 +47,7 @@ _SMALL = Settings(
 @click.option(
     "--keep",
     is_flag=True,
-    help="Add the figures to benchmarks/history.jsonl, and write docs/benchmarks.md.",
+    help="Add the figures to benchmarks/history.jsonl, and write benchmarks/README.md.",
 )
 def main(
     groups: tuple[str, ...], small: bool, passes: int | None, workers: int | None, keep: bool

@@ -13,11 +13,7 @@ import pytest
 from tests.helpers import ROOT
 
 RUNTIME = ROOT / "runtime" / "wallaroo"
-PAGES = sorted(
-    path
-    for path in (*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md")
-    if path.name != "benchmarks.md"
-)
+PAGES = sorted((*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"))
 _MODULE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*/[a-z_]+\.py)`")
 _STEP = re.compile(r"^\| `([a-z_/]+\.py)` \| `([A-Za-z_.]+)` \|", re.MULTILINE)
 _CONCERN = re.compile(r"^\| ([^|]+) \| (`[^|]+`) \|$", re.MULTILINE)

@@ -46,7 +46,7 @@ def main() -> int:
     parser.add_argument("--application", action="append", choices=applications)
     parser.add_argument("--shape", action="append", choices=SHAPES)
     parser.add_argument("--results", type=Path, help="add to the results in this file")
-    parser.add_argument("--write", action="store_true", help="write docs/guarantees.md anew")
+    parser.add_argument("--write", action="store_true", help="write tests/chaos/results.md anew")
     chosen = parser.parse_args()
     engines = chosen.engine or [DEFAULT]
     turns = [
@@ -79,7 +79,7 @@ def main() -> int:
         if tables := report.tables(engine, [*FAULTS], os.cpu_count() or 1, shapes):
             print(tables)
             if chosen.write and not failed:
-                write(tables, ROOT / "docs" / "guarantees.md", f"{engine}{part}")
+                write(tables, ROOT / "tests" / "chaos" / "results.md", f"{engine}{part}")
     return int(failed)
 
 

@@ -11,7 +11,7 @@ from tests.chaos.report import Report
 from tests.chaos.system import PATIENCE_S, System
 
 _SLOW_S = 30.0
-"""Seconds in which everything recovers, as `docs/guarantees.md` has it."""
+"""Seconds after which a recovery is slow; see `tests/chaos/results.md`."""
 
 _LAST_S = 10.0
 """Time for the receiver to read what the kernel has taken for it."""
