@@ -13,7 +13,11 @@ import pytest
 
 from tests.helpers import ROOT
 
-PAGES = sorted((*ROOT.glob("docs/*.md"), *ROOT.glob("*.md"), *ROOT.glob("apps/*/README.md")))
+PAGES = sorted(
+    page
+    for pattern in ("*.md", "apps/*/README.md", "docs/*.md", "docs/reference/*.md")
+    for page in ROOT.glob(pattern)
+)
 PHRASES = {
     r"\bwho \w+s (gets|has|is)\b": "someone who …; clients that …",
     r"\bwhat (came in|has come|arrived)\b": "the messages that …",
