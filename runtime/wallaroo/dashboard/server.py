@@ -10,12 +10,10 @@ import asyncio
 import contextlib
 import json
 import math
-import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
@@ -35,8 +33,8 @@ from wallaroo.dashboard.dead_letters import DeadLetterRoutes
 from wallaroo.dashboard.pausing import PauseRoutes
 from wallaroo.dashboard.watch import Watch
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.http.connection import Admission, limited, stopping
-from wallaroo.gateway.http.serving import HEAD_S
+from wallaroo.gateway.http.connection import Admission
+from wallaroo.gateway.http.serving import Serving
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.metrics.exposition import CONTENT_TYPE, exposition
 from wallaroo.system.binding import listening_socket
@@ -44,6 +42,8 @@ from wallaroo.system.binding import listening_socket
 _STATIC = Path(__file__).parent / "static"
 _KEEP_ALIVE_S = 5.0
 """Seconds without news after which a comment keeps the connection alive."""
+_IDLE_S = 5
+"""Seconds that a connection stays open between requests."""
 _CLOSE_S = 1
 """Seconds that open pages have to notice that the server stops."""
 _MOST_STREAMS = 200
@@ -113,29 +113,14 @@ class DashboardServer:
             ],
             exception_handlers={RuntimeFailure: _failed, Refused: _refused},
         )
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                application,
-                http=limited(HEAD_S, Admission(_LIMITS, {"server": "dashboard"})),
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                ws="none",
-                proxy_headers=False,  # or a peer could claim any address
-                timeout_graceful_shutdown=_CLOSE_S,
-            )
+        admission = Admission(_LIMITS, {"server": "dashboard"})
+        self._serving = Serving(
+            application, self._socket, None, "dashboard", admission, _IDLE_S, stop_s=_CLOSE_S
         )
-        self._thread = threading.Thread(
-            target=self._server.run, args=([self._socket],), name="dashboard", daemon=True
-        )
-        self._thread.start()
 
     def close(self) -> None:
         """Stop serving. Requests in progress are cancelled."""
-        with stopping():
-            self._server.should_exit = True
-            self._thread.join()
-        self._socket.close()
+        self._serving.stop()
 
     async def _page(self, _request: Request) -> Response:
         return FileResponse(_STATIC / "index.html", headers=_HEADERS)
@@ -192,7 +177,7 @@ class DashboardServer:
         yield _event("history", self._watch.history())
         at = 0.0
         with contextlib.suppress(asyncio.CancelledError):
-            while not (self._watch.stopping or self._server.should_exit):
+            while not (self._watch.stopping or self._serving.stopping):
                 latest = await self._after(at)
                 if await request.is_disconnected():
                     return

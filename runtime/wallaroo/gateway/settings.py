@@ -45,8 +45,8 @@ class GatewaySettings:
     directory: Path
     """Directory of the journal and the outbox."""
     location: str
-    """Location of the internal API: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or with TLS
-    `grpc+tls://HOST:PORT`."""
+    """Location of the internal API: `unix:PATH`, `http://HOST:PORT`, or with TLS
+    `https://HOST:PORT`."""
     token_file: Path | None = None
     """File with the token that callers of the internal API must send; None to require none, for a
     Unix socket that no other user can reach."""

@@ -18,7 +18,7 @@ from wallaroo.connectors.http.requests import Unacceptable
 from wallaroo.connectors.sse.access import Access
 from wallaroo.connectors.sse.history import History
 from wallaroo.connectors.sse.resolve import SSESink
-from wallaroo.gateway.http.connection import Admission
+from wallaroo.gateway.http.connection import Admission, connection_of
 from wallaroo.gateway.http.serving import Serving
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.observability.logs import Repeats
@@ -157,7 +157,7 @@ class Viewers:
             await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
             self._note_slow(request, "stalled", f"took nothing for {_STALL_S:.0f} s")
-            self._serving.abort(request.scope)
+            connection_of(request.scope).transport.abort()
         finally:
             self._waiting.discard(woken)
             gone.cancel()

@@ -9,12 +9,23 @@ from collections.abc import Iterator, Mapping
 
 import h11
 import structlog
+from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from wallaroo.gateway.limits import Load, SourceLimits
 from wallaroo.observability.logs import Repeats
 
 log = structlog.get_logger()
+
+
+_CONNECTION = "connection"
+"""Name under which the state of a request has its connection."""
+
+
+def connection_of(scope: Scope) -> Connection:
+    """The connection of the request that has *scope*."""
+    connection: Connection = scope["state"][_CONNECTION]
+    return connection
 
 
 class Admission:
@@ -67,6 +78,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        self.app_state = {_CONNECTION: self}
         if self.admission is not None:
             host = self.client[0] if self.client else ""
             if not self.admission.admit(host):

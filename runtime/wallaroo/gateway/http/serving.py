@@ -1,4 +1,7 @@
-"""A server for HTTP in a thread of its own, on a socket that is bound already."""
+"""A server for HTTP in a thread of its own, on a socket that is bound already.
+
+Sources, sinks, the internal API and the dashboard are served by it.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from wallaroo.gateway.http.connection import Admission, limited, stopping
 _STOP_S = 5
 """Seconds that requests in progress have at a stop: as many as a stop spends on TCP senders."""
 OPTIONS: Mapping[str, Any] = {
+    "loop": "asyncio",
     "log_config": None,
     "log_level": "error",  # its warnings, one for each odd request, name neither source nor peer
     "access_log": False,
@@ -28,6 +32,8 @@ OPTIONS: Mapping[str, Any] = {
     "server_header": False,
 }
 """Options of uvicorn that a plain one is compared with in benchmarks."""
+HEAD_BYTES = 64 * 1024
+"""Bytes of the largest head of a request, and of a body that nobody has asked for yet."""
 HEAD_S = 10.0
 """As many as a sender has to begin TLS."""
 _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
@@ -42,9 +48,10 @@ class Serving:
         listener: The socket.
         tls: Encrypts connections; None for plain HTTP.
         name: Name of the thread.
-        admission: Admits connections; further ones get the answer 503.
+        admission: Admits connections, and further ones get the answer 503; None for no limit.
         idle_s: Seconds that a connection stays open between requests.
         head_s: Seconds until the head of a request must be complete; None for no limit.
+        stop_s: Seconds that requests in progress have at a stop.
         answers_half_closed: Whether a sender that sends no more still gets its answer.
     """
 
@@ -54,18 +61,20 @@ class Serving:
         listener: socket.socket,
         tls: ssl.SSLContext | None,
         name: str,
-        admission: Admission,
+        admission: Admission | None,
         idle_s: int,
         head_s: float | None = HEAD_S,
         *,
+        stop_s: int | None = None,
         answers_half_closed: bool = False,
     ) -> None:
         config = uvicorn.Config(
             _with_paths(app),
             http=limited(head_s, admission, answers_half_closed=answers_half_closed),
             **OPTIONS,
+            h11_max_incomplete_event_size=HEAD_BYTES,
             timeout_keep_alive=idle_s,
-            timeout_graceful_shutdown=_STOP_S,
+            timeout_graceful_shutdown=_STOP_S if stop_s is None else stop_s,
         )
         config.load()
         config.ssl = tls
@@ -81,11 +90,10 @@ class Serving:
         """Connections open now."""
         return len(self._server.server_state.connections)
 
-    def abort(self, scope: Scope) -> None:
-        """Cut the connection whose request has *scope*, with what it was not sent yet."""
-        for connection in list(self._server.server_state.connections):
-            if getattr(connection, "scope", None) is scope:
-                connection.transport.abort()
+    @property
+    def stopping(self) -> bool:
+        """Whether it is being stopped."""
+        return self._server.should_exit
 
     def stop(self) -> None:
         """Accept no more requests; returns when those in progress are answered."""
