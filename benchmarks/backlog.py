@@ -18,7 +18,7 @@ _PATIENCE_S = 60.0
 
 def peak_memory_mb(messages: int, scratch: Path) -> float:
     """Peak resident memory of a gateway, in MB, with *messages* of backlog."""
-    location = f"grpc+unix://{scratch}/gateway.sock"
+    location = f"unix:{scratch}/gateway.sock"
     command = [
         *(sys.executable, "-m", "wallaroo", "gateway", str(APPS / "market_spread")),
         *("--child", "--state-dir", str(scratch / "backlog"), "--listen", location),
@@ -37,7 +37,6 @@ def peak_memory_mb(messages: int, scratch: Path) -> float:
         msg = f"{client.status().backlog:,} of {messages:,} messages were accepted"
         raise RuntimeError(msg)
     status = Path(f"/proc/{gateway.pid}/status").read_text()
-    client.close()
     gateway.terminate()
     gateway.wait()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.gateway.harness import U32, RunningListener, messages, source
+from tests.gateway.harness import U32, RunningListener, source
+from tests.gateway.stand_in import journal_of
 from tests.helpers import PATIENCE_S, wait_until
 from tests.run.test_gateway_process import Running
 from wallaroo.cli.main import main
 from wallaroo.client import Sender
-from wallaroo.dataflow.records import JOURNAL
 from wallaroo.errors import RuntimeFailure, UsageError
 
 
@@ -32,13 +32,7 @@ def running() -> Iterator[Running]:
 
 
 def payloads(running: Running) -> list[bytes]:
-    end = running.client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
-    return [
-        payload
-        for block in running.client.read(messages(0, end))
-        for chunk in block
-        for payload in U32.split(chunk.data)
-    ]
+    return [payload for chunk in journal_of(running.directory) for payload in U32.split(chunk.data)]
 
 
 def numbered(start: int, end: int) -> list[bytes]:

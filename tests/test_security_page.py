@@ -13,7 +13,10 @@ from tests.helpers import ROOT
 from wallaroo.cli.gateway import gateway
 from wallaroo.cli.run import run
 from wallaroo.gateway.chunks import listener as chunks
-from wallaroo.gateway.internal_api import door
+from wallaroo.gateway.http.serving import HEAD_BYTES
+from wallaroo.gateway.internal_api import front
+from wallaroo.gateway.internal_api.calls import CALL_BYTES
+from wallaroo.gateway.internal_api.service import MOST_CALLS
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.system.guesses import Pace
@@ -69,10 +72,10 @@ def test_the_threat_model_says_of_each_role_what_it_can_do_and_what_not(role: st
 @pytest.mark.parametrize(
     "sentence",
     [
-        f"until a call with the token is accepted, {door.STRANGER_BYTES // 1024} KiB of a "
-        f"connection are read, for {door.STRANGER_S:g} s",
-        f"{door.CALL_BYTES // MIB} MiB for a call, {door.SUM_BYTES // MIB} MiB for all calls",
-        f"and {door.MOST_KNOWN:,} connections.",
+        f"until a call with the token is accepted, {HEAD_BYTES // 1024} KiB of a "
+        f"connection are read, for {front.STRANGER_S:g} s",
+        f"at most {front.MOST_STRANGERS} such connections are served at a time",
+        f"{CALL_BYTES // 1024} KiB for a call, and {MOST_CALLS:,} calls at a time",
         f"serves at most {chunks._MOST_STRANGERS} unproven peers at a time",
         f"first proves within {chunks._HELLO_S:g} s that it knows the token",
         f"one every {Pace.EVERY_S:g} s, over both ports together",

@@ -180,7 +180,7 @@ def test_a_demo_that_is_not_there_is_told() -> None:
 def test_the_gateway_tells_its_addresses_and_ends_when_its_input_does(tmp_path: Path) -> None:
     command = [
         *(sys.executable, "-m", "wallaroo", "gateway", str(WORD_COUNT), *ADDRESSES),
-        *("--state-dir", str(tmp_path), "--listen", f"grpc+unix://{tmp_path}/g.sock"),
+        *("--state-dir", str(tmp_path), "--listen", f"unix:{tmp_path}/g.sock"),
         *("--child", "--log-level", "error"),
     ]
     with subprocess.Popen(

@@ -63,7 +63,7 @@ GATEWAY_ARGUMENTS = {
     "--skip-damaged": "",
     "--trace-one-in": "5",
     "--state-dir": "state",
-    "--listen": "grpc://[::1]:7900",
+    "--listen": "http://[::1]:7900",
     "--token-file": "token",
     "--chunks-port": "7901",
     "--listen-tls-cert": "api.pem",
@@ -162,9 +162,9 @@ def test_the_defaults_of_a_run_are_those_of_its_settings() -> None:
 
 
 def test_the_defaults_of_a_gateway_are_those_of_its_settings() -> None:
-    arguments = ("app", "--state-dir=state", "--listen=grpc://a:1")
+    arguments = ("app", "--state-dir=state", "--listen=http://a:1")
     assert filled(gateway.OPTIONS, gateway.gateway, *arguments) == GatewayProcessSettings(
-        application=ApplicationRef("app"), gateway=GatewaySettings(Path("state"), "grpc://a:1")
+        application=ApplicationRef("app"), gateway=GatewaySettings(Path("state"), "http://a:1")
     )
 
 

@@ -20,7 +20,7 @@ def child_gateway(
     Yields:
         Its client, once its addresses are bound, and the process.
     """
-    location = f"grpc+unix://{directory}/gateway.sock"
+    location = f"unix:{directory}/gateway.sock"
     command = [
         *(sys.executable, "-m", "wallaroo", "gateway", str(directory / "app.py"), "--child"),
         *("--state-dir", str(directory / "state"), "--listen", location, "--", *arguments),
@@ -30,9 +30,7 @@ def child_gateway(
     ) as process:
         assert process.stdout is not None
         assert b"sources" in process.stdout.readline()
-        client = GatewayClient(location)
         try:
-            yield client, process
+            yield GatewayClient(location), process
         finally:
             process.kill()
-            client.close()

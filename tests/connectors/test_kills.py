@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from tests.connectors.child_gateway import child_gateway
 from tests.connectors.sse.test_sink_kills import Viewer
 from tests.connectors.webhook.receiver import Receiver
-from tests.gateway.harness import U32, messages, outputs
+from tests.gateway.harness import U32, outputs
+from tests.gateway.stand_in import StandIn, journal_of
 from tests.helpers import PATIENCE_S, free_address, wait_until
-from wallaroo.dataflow.records import JOURNAL, Tally
 from wallaroo.gateway.internal_api.client import GatewayClient
 
 APP = """
@@ -48,13 +48,12 @@ def gateway(directory: Path, *arguments: str) -> Iterator[GatewayClient]:
         yield client
 
 
-def publish(client: GatewayClient, epoch: int) -> None:
+def publish(engine: StandIn, epoch: int) -> None:
     numbers = range(EACH * epoch, EACH * (epoch + 1))
     rows = [b'{"n":%d}' % number for number in numbers]
     made = [outputs(*(b"%d" % number for number in numbers), to=0)]
     made += [outputs(*rows, to=sink) for sink in range(1, 4)]
-    client.stage("run", epoch, f"token {epoch}", made, Tally())
-    client.publish("run", epoch, [f"token {epoch}"], {JOURNAL: 0})
+    engine.publish(*made)
 
 
 def test_all_kinds_of_sinks_have_each_output_once_through_any_number_of_kills() -> None:
@@ -62,6 +61,7 @@ def test_all_kinds_of_sinks_have_each_output_once_through_any_number_of_kills() 
     with tempfile.TemporaryDirectory() as name, Receiver() as receiver:
         directory, epoch = Path(name), 0  # short, as the name of a Unix socket must be
         (directory / "app.py").write_text(APP)
+        engine = StandIn(f"unix:{directory}/gateway.sock")
         started = partial(gateway, directory, receiver.url, address.rpartition(":")[2])
         with contextlib.closing(sqlite3.connect(directory / "shop.db")) as database:
             database.execute("CREATE TABLE totals (n INTEGER)")
@@ -88,7 +88,7 @@ def test_all_kinds_of_sinks_have_each_output_once_through_any_number_of_kills() 
             with started() as client:
                 assert client.wait_until_accepted("Orders", 1000 * turn + 300, PATIENCE_S)
                 for _ in range(EPOCHS):
-                    publish(client, epoch)
+                    publish(engine, epoch)
                     epoch += 1
         due = EACH * epoch
         with started() as client:
@@ -96,11 +96,9 @@ def test_all_kinds_of_sinks_have_each_output_once_through_any_number_of_kills() 
             wait_until(lambda: len(viewer.texts) >= due, "all events")
             assert client.wait_until_accepted("Orders", 1000 * KILLS, PATIENCE_S)
             client.stop_accepting()
-            end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
             read = [
                 json.loads(row)
-                for block in client.read(messages(0, end))
-                for chunk in block
+                for chunk in journal_of(directory / "state")
                 for row in U32.split(chunk.data)
             ]
             assert client.status().dead_letters == 0

@@ -18,8 +18,7 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.places import Place
 from wallaroo.connectors.tcp.resolve import TCPSink, TCPSource
 from wallaroo.connectors.tcp.source import TCPListener
-from wallaroo.dataflow.records import JOURNAL, Outputs, Position
-from wallaroo.engine.gateway_api import Range
+from wallaroo.dataflow.records import Outputs
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -40,11 +39,6 @@ def source(name: str = "lines", framing: Framing = U32, port: int = 0) -> TCPSou
 def sink(address: tuple[str, int], name: str = "results") -> TCPSink:
     """A sink that sends to *address*."""
     return TCPSink(name, bytes, NOWHERE, *address)
-
-
-def messages(start: int, end: int) -> Range:
-    """Messages of the journal, to be read."""
-    return Range(Position(JOURNAL, start), end)
 
 
 def outputs(*made: bytes, to: int = 0) -> Outputs:

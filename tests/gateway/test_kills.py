@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import U32, messages, outputs
+from tests.gateway.harness import U32, outputs
+from tests.gateway.stand_in import RUN, StandIn, journal_of
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import JOURNAL, Tally
-from wallaroo.engine.gateway_api import StateChange
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.consistency.agreement import OUTBOX
 from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.outbox.chunks import ChunkOutbox
 
 APP = """
 import pathlib
@@ -51,7 +52,9 @@ class Killed:
         self.out, self.lines = directory / "out.txt", directory / "lines.txt"
         self.faults = directory / "faults"
         self.faults.mkdir()
-        self.location = f"grpc+unix://{directory}/gateway.sock"
+        self.state = directory / "state"
+        self.location = f"unix:{directory}/gateway.sock"
+        self.engine = StandIn(self.location)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[GatewayClient]:
@@ -64,7 +67,7 @@ class Killed:
         """The same, with its process."""
         command = [
             *(sys.executable, "-m", "wallaroo", "gateway", str(self._directory / "app.py")),
-            *("--child", "--state-dir", str(self._directory / "state"), "--listen", self.location),
+            *("--child", "--state-dir", str(self.state), "--listen", self.location),
             *("--", str(self.out), str(self.lines)),
         ]
         with subprocess.Popen(
@@ -76,12 +79,11 @@ class Killed:
         ) as gateway:
             assert gateway.stdout is not None
             assert b"sources" in gateway.stdout.readline()
-            client = GatewayClient(self.location)
             try:
-                yield client, gateway
+                yield GatewayClient(self.location), gateway
             finally:
                 gateway.kill()
-                client.close()
+                self.engine.close()
 
 
 @pytest.fixture
@@ -98,11 +100,9 @@ def test_what_is_read_comes_once_and_in_order_through_any_number_of_kills(killed
     with killed.running() as client:
         assert client.wait_until_accepted("Lines", 30_000, PATIENCE_S)
         client.stop_accepting()
-        end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
         read: tuple[list[bytes], list[bytes]] = ([], [])
-        for block in client.read(messages(0, end)):
-            for chunk in block:
-                read[chunk.source].extend(U32.split(chunk.data))
+        for chunk in journal_of(killed.state):
+            read[chunk.source].extend(U32.split(chunk.data))
         accepted = [source.accepted for source in client.status().sources]
     numbers, lines = read
     assert [len(numbers), len(lines)] == accepted
@@ -112,14 +112,10 @@ def test_what_is_read_comes_once_and_in_order_through_any_number_of_kills(killed
 
 def test_what_is_written_is_there_once_through_any_number_of_kills(killed: Killed) -> None:
     due = 0
-    for turn in range(6):
-        with killed.running() as client:
-            for batch in range(5):
-                made = outputs(*[b"%d" % number for number in range(due, due + 50)])
-                token = f"{turn} {batch}"
-                epoch = 5 * turn + batch
-                client.stage("run", epoch, token, [made], Tally())
-                client.publish("run", epoch, [token], {JOURNAL: 0})
+    for _ in range(6):
+        with killed.running():
+            for _ in range(5):
+                killed.engine.publish(outputs(*[b"%d" % number for number in range(due, due + 50)]))
                 due += 50
     with killed.running() as client:
         wait_until(lambda: not client.status().undelivered, "the delivery of everything")
@@ -127,62 +123,29 @@ def test_what_is_written_is_there_once_through_any_number_of_kills(killed: Kille
     assert killed.out.read_text().splitlines() == [str(number) for number in range(due)]
 
 
-def epochs_of(client: GatewayClient) -> list[bytes]:
-    """The changes of state that the gateway has published."""
-    return [change.change.change for block in client.changes("run", -1) for change in block]
-
-
-def stage(client: GatewayClient, epoch: int) -> None:
-    """Stage an output and a change of state for *epoch*."""
-    number = b"%d" % epoch
-    changes = [StateChange("state", 0, number)]
-    client.stage("run", epoch, f"token {epoch}", [outputs(number)], Tally(), changes)
+def changes_in(state: Path) -> list[bytes]:
+    """The changes of state that the outbox has."""
+    opened = contextlib.closing(ChunkOutbox(state / OUTBOX, 1 << 30))
+    with opened as outbox, outbox.chunks() as table:
+        return table.all_changes(RUN, 0)
 
 
 @pytest.mark.parametrize("place", ["outbox-before-publish", "outbox-after-publish"])
 def test_outputs_and_changes_of_state_are_published_together_or_not_at_all(
     killed: Killed, place: str
 ) -> None:
-    with killed.running() as client:
-        stage(client, 0)  # and the gateway is killed between this and the publication
-    with killed.started() as (client, gateway):
-        assert epochs_of(client) == []
-        client.publish("run", 0, ["token 0"], {JOURNAL: 0})
-        stage(client, 1)
+    with killed.running():
+        killed.engine.publish(outputs(b"0"), changes=b"0")
+    assert changes_in(killed.state) == [b"0"]
+    with killed.started() as (_, gateway):
         (killed.faults / place).touch()
-        impatient = GatewayClient(killed.location, patience_s=0.0)
         with pytest.raises(RuntimeFailure):
-            impatient.publish("run", 1, ["token 1"], {JOURNAL: 0})
-        impatient.close()
+            killed.engine.publish(outputs(b"1"), changes=b"1", patient=False)
         assert gateway.wait(PATIENCE_S) != 0
+    published = [b"0", b"1"] if place == "outbox-after-publish" else [b"0"]
+    assert changes_in(killed.state) == published
     with killed.running() as client:
-        published = [b"0", b"1"] if place == "outbox-after-publish" else [b"0"]
-        assert epochs_of(client) == published
         assert client.status().published == len(published)
-        client.publish("run", 1, ["token 1"], {JOURNAL: 0})
-        assert epochs_of(client) == [b"0", b"1"]
-        assert client.status().published == 2
-
-
-def test_a_gateway_that_is_stopped_does_not_wait_for_whoever_reads_from_it(killed: Killed) -> None:
-    """A task reads while it works, perhaps for a minute; senders would be refused meanwhile."""
-    lines = [f"{line:0>999}" for line in range(40_000)]
-    killed.lines.write_text("".join(f"{line}\n" for line in lines))
-    with killed.started() as (client, gateway):
-        assert client.wait_until_accepted("Lines", len(lines), PATIENCE_S)
-        end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
-        blocks = client.read(messages(0, end))
-        read = [next(blocks)]
-        gateway.terminate()
-        assert gateway.wait(PATIENCE_S) == 0
-        with killed.running():
-            read += blocks
-    found = [
-        message.decode()
-        for block in read
-        for chunk in block
-        if chunk.source == 1
-        for message in U32.split(chunk.data)
-    ]
-    assert found == lines[: len(found)]
-    assert sum(chunk.messages for block in read for chunk in block) == end
+        killed.engine.publish(outputs(b"2"), changes=b"2")
+        assert client.status().published == 3
+    assert changes_in(killed.state) == [b"0", b"1", b"2"]

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import tempfile
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import NOWHERE, U32, Loop, messages, outputs, sink, source
+from tests.gateway.harness import NOWHERE, U32, Loop, outputs, sink, source
+from tests.gateway.stand_in import StandIn, journal_of
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.files.sink import FileSink
 from wallaroo.connectors.files.source import FileSource
 from wallaroo.connectors.python.resolve import CustomSink, CustomSource
 from wallaroo.connectors.tcp import sink as tcp_sink
-from wallaroo.dataflow.records import JOURNAL, FailedMessage, Tally
-from wallaroo.engine.gateway_api import StateChange
+from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.status import SourceStatus
 from wallaroo.gateway.server import Gateway
 from wallaroo.gateway.settings import GatewaySettings
@@ -45,7 +44,7 @@ class RunningGateway:
         two = Pipeline("two", source("two"), Branch(()), (), NOWHERE)
         more = [Pipeline(made.name, made, Branch(()), (), NOWHERE) for made in sources]
         application = Application("app", (one, two, *more), {})
-        location = f"grpc+unix://{directory}/gateway.sock"
+        location = f"unix:{directory}/gateway.sock"
         self._loop = Loop()
         self._gateway = self._loop.run(
             self._start(application, GatewaySettings(directory, location))
@@ -53,9 +52,9 @@ class RunningGateway:
         self._ended = asyncio.run_coroutine_threadsafe(
             self._gateway.run_until_ended(), self._loop.loop
         )
-        self.client = Connector(location)()
-        assert isinstance(self.client, GatewayClient)
-        self.gateway_client: GatewayClient = self.client
+        self.gateway_client = GatewayClient(location)
+        self.engine = StandIn(location)
+        self.directory, self.location = directory, location
 
     async def _start(self, application: Application, settings: GatewaySettings) -> Gateway:
         gateway = Gateway(application, settings)
@@ -76,7 +75,7 @@ class RunningGateway:
             )
 
     def close(self) -> None:
-        self.gateway_client.close()
+        self.engine.close()
         self._loop.loop.call_soon_threadsafe(self._gateway.end)
         self._ended.result(PATIENCE_S)
         self._loop.close()
@@ -97,52 +96,10 @@ def client(running: RunningGateway) -> GatewayClient:
     return running.gateway_client
 
 
-def test_a_message_is_read_with_its_number_source_and_time(
-    running: RunningGateway, client: GatewayClient
-) -> None:
-    running.send(b"hello", to=1)
-    ((chunk,),) = client.read(messages(0, 1))
-    assert (chunk.first, chunk.messages, chunk.source) == (0, 1, 1)
-    assert chunk.data == U32.frame(b"hello")
-    assert chunk.arrived_ns > 0
-
-
-def test_what_is_asked_for_is_read_in_order(running: RunningGateway, client: GatewayClient) -> None:
-    for number in range(5):
-        running.send(b"%d" % number)
-    chunks = [chunk for block in client.read(messages(1, 4)) for chunk in block]
-    assert [U32.split(chunk.data) for chunk in chunks] == [[b"1"], [b"2"], [b"3"]]
-
-
-def test_asking_for_the_latest_waits_for_a_message(
-    running: RunningGateway, client: GatewayClient
-) -> None:
-    answers: list[Mapping[str, int]] = []
-    asking = threading.Thread(
-        target=lambda: answers.append(client.latest({}, 1000, 1 << 30, PATIENCE_S).end)
-    )
-    asking.start()
-    running.send(b"hello")
-    asking.join(PATIENCE_S)
-    assert answers == [{JOURNAL: 1}]
-
-
-def test_where_nothing_comes_the_latest_is_where_one_is(client: GatewayClient) -> None:
-    assert client.latest({JOURNAL: 0}, 1000, 1 << 30, 0.01).end[JOURNAL] == 0
-
-
-def test_a_plan_covers_the_batch(running: RunningGateway, client: GatewayClient) -> None:
-    running.send(*[bytes(200_000)] * 4)
-    end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
-    ranges = client.plan({JOURNAL: 0}, {JOURNAL: end}, 2)
-    assert (ranges[0].start, ranges[-1].end) == ((JOURNAL, 0), 4)
-
-
 def test_published_outputs_reach_the_receiver(
     running: RunningGateway, client: GatewayClient
 ) -> None:
-    client.stage("run", 0, "t", [outputs(b"a\n", b"b\n")], Tally())
-    client.publish("run", 0, ["t"], {JOURNAL: 0})
+    running.engine.publish(outputs(b"a\n", b"b\n"))
     connection, _ = running.receiver.accept()
     with connection:
         connection.settimeout(PATIENCE_S)
@@ -151,78 +108,28 @@ def test_published_outputs_reach_the_receiver(
     assert (client.status().published, client.status().undelivered) == (2, 0)
 
 
-def test_publishing_gives_what_tasks_reported_once(client: GatewayClient) -> None:
-    failed = FailedMessage("p", "s", "f.py:1", "E: é", "b'm'")
+def test_the_status_counts_what_was_reported(
+    running: RunningGateway, client: GatewayClient
+) -> None:
+    failed = FailedMessage("one", "s", "f.py:1", "E: é", "b'm'")
     unknown = {("state", "'k'"): 2}
     tally = Tally(1, [failed], unknown_keys=unknown, failures={failed.kind: 1})
-    client.stage("run", 0, "t", [], tally)
-    assert client.publish("run", 0, ["t"], {JOURNAL: 0}) == tally
-    assert client.publish("run", 0, ["t"], {JOURNAL: 0}) is None
+    running.engine.publish(tally=tally)
     assert (client.status().set_aside, client.status().unknown_key) == (1, 2)
 
 
-def test_a_published_batch_is_no_backlog(running: RunningGateway, client: GatewayClient) -> None:
+def test_what_is_published_is_no_backlog(running: RunningGateway, client: GatewayClient) -> None:
     running.send(b"a", b"b", b"c")
     assert client.status().backlog == 3
-    client.plan({JOURNAL: 0}, {JOURNAL: 3}, 1)
-    client.stage("run", 0, "t", [], Tally())
-    client.publish("run", 0, ["t"], {JOURNAL: 3})
+    with contextlib.closing(StandIn(running.location, ticks=False)) as engine:
+        engine.publish()
     assert client.status().backlog == 0
 
 
-def test_reading_messages_that_are_not_there_fails_with_a_sentence(
-    running: RunningGateway, client: GatewayClient
-) -> None:
-    running.send(b"a", b"b")
-    with pytest.raises(RuntimeFailure, match="messages 2 to 4 are not in the journal"):
-        list(client.read(messages(0, 5)))
-
-
-def test_trimmed_messages_take_no_room(running: RunningGateway, client: GatewayClient) -> None:
-    running.send(b"a", b"b")
-    assert client.status().backlog_bytes == 10
-    client.consume({JOURNAL: 2})
-    wait_until(lambda: client.status().backlog_bytes == 0)
-
-
-def test_reading_trimmed_messages_fails_with_a_sentence(
-    running: RunningGateway, client: GatewayClient
-) -> None:
-    running.send(b"a", b"b")
-    client.consume({JOURNAL: 2})
-    with pytest.raises(RuntimeFailure, match="messages from 0 on were requested, but those before"):
-        list(client.read(messages(0, 2)))
-
-
-def test_publishing_what_nobody_staged_fails_with_a_sentence(client: GatewayClient) -> None:
-    with pytest.raises(
-        RuntimeFailure, match="gateway call 'publish' failed: nothing is staged under t"
-    ) as e:
-        client.publish("run", 0, ["t"], {JOURNAL: 0})
-    assert "\n" not in str(e.value)
-
-
-def test_changes_of_state_come_back_as_they_were_staged(client: GatewayClient) -> None:
-    changes = [StateChange("totals", bucket, bytes([bucket])) for bucket in range(3)]
-    client.stage("run", 0, "t", [], Tally(), changes[:2])
-    client.stage("run", 0, "t", [outputs(b"a")], Tally(), changes[2:])
-    assert list(client.changes("run", -1)) == []
-    client.publish("run", 0, ["t"], {JOURNAL: 0})
-    found = [change for block in client.changes("run", -1) for change in block]
-    assert [(change.epoch, change.change) for change in found] == [(0, one) for one in changes]
-    client.forget_changes("run", 0)
-    assert list(client.changes("run", -1)) == []
-
-
 def test_a_gateway_that_is_not_there_fails_with_a_sentence(tmp_path: Path) -> None:
-    client = GatewayClient(f"grpc+unix://{tmp_path}/none.sock", patience_s=0.2)
+    client = GatewayClient(f"unix:{tmp_path}/none.sock", patience_s=0.2)
     with pytest.raises(RuntimeFailure, match="gateway call 'status' failed after 0 s: "):
         client.status()
-    with pytest.raises(RuntimeFailure, match="gateway call 'read' failed after 0 s: "):
-        list(client.read(messages(0, 1)))
-    with pytest.raises(RuntimeFailure, match="gateway call 'stage' failed after 0 s: "):
-        client.stage("run", 0, "t", [outputs(b"a")], Tally())
-    client.close()
 
 
 def test_waiting_for_messages_that_do_not_come_ends(client: GatewayClient) -> None:
@@ -251,7 +158,7 @@ def test_stopping_to_accept_takes_what_was_sent(
         assert [status.accepted for status in client.status().sources] == [1_000, 500]
     with pytest.raises(ConnectionRefusedError):
         running.connect()
-    assert client.latest({JOURNAL: 0}, 1 << 20, 1 << 30, 0.0).end[JOURNAL] == 1_500
+    assert sum(chunk.messages for chunk in journal_of(running.directory)) == 1_500
 
 
 def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_sockets(
@@ -268,13 +175,12 @@ def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_socke
         running = RunningGateway(Path(directory), [read, over], [written])
         client = running.gateway_client
         assert client.wait_until_accepted("lines", 3, PATIENCE_S)
-        client.stage("run", 0, "t", [outputs(b"a", b"b", to=1)], Tally())
-        client.publish("run", 0, ["t"], {JOURNAL: 0})
+        running.engine.publish(outputs(b"a", b"b", to=1))
         wait_until(lambda: not client.status().undelivered)
         assert (tmp_path / "out").read_bytes() == b"a\nb\n"
         wait_until(lambda: client.status().sources[3].problem)
         *_, lines, failing = client.status().sources
-        assert lines == SourceStatus("lines", f"file {tmp_path}/in", 3, 3)
+        assert lines == SourceStatus("lines", f"file {tmp_path}/in", 3)
         assert (failing.where, failing.ended, failing.accepted) == ("file /", False, 0)
         assert failing.problem == "IsADirectoryError: [Errno 21] Is a directory: '/'"
         client.stop_accepting()
@@ -284,6 +190,6 @@ def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_socke
         running = RunningGateway(Path(directory), [read], [written])
         client = running.gateway_client
         assert client.wait_until_accepted("lines", 4, PATIENCE_S)
-        ((*_, chunk),) = client.read(messages(0, 4))
+        *_, chunk = journal_of(Path(directory))
         assert U32.split(chunk.data) == [b"4"]
         running.close()

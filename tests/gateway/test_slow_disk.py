@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.harness import outputs
+from tests.gateway.stand_in import StandIn
 from tests.helpers import PATIENCE_S, WORD_COUNT, free_address, wait_until
 from wallaroo.client import Sender
-from wallaroo.dataflow.records import JOURNAL, Tally
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -71,7 +71,7 @@ def health() -> str:
 def gateway(
     disk: SlowDisk, tmp_path: Path, health: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[BackgroundRun]:
-    location = f"grpc+unix://{tmp_path}/gateway.sock"
+    location = f"unix:{tmp_path}/gateway.sock"
     command = ["gateway", str(WORD_COUNT), "--in", "127.0.0.1:0", "--out", "127.0.0.1:9"]
     command += ["--listen", location, "--state-dir", str(tmp_path / "state")]
     command += ["--health", health]
@@ -88,8 +88,7 @@ def test_messages_share_syncs_and_the_gateway_answers_during_one(
     disk: SlowDisk, gateway: BackgroundRun, health: str, tmp_path: Path
 ) -> None:
     (address,) = gateway.wait_for_event("ready", 0.0)["sources"].values()
-    client = GatewayClient(f"grpc+unix://{tmp_path}/gateway.sock")
-    client.claim("driver")
+    client = GatewayClient(f"unix:{tmp_path}/gateway.sock")
     sent = [b"message %d" % number for number in range(2_000)]
 
     def accepted() -> int:
@@ -114,10 +113,9 @@ def test_messages_share_syncs_and_the_gateway_answers_during_one(
         assert disk.syncs - before <= 6
 
     made = [outputs(b"out %d\n" % number, to=0) for number in range(500)]
-    client.stage("run", 0, "token", made, Tally())
+    engine = StandIn(f"unix:{tmp_path}/gateway.sock")
     before = disk.syncs
-    arguments = ("run", 0, ["token"], {JOURNAL: len(sent)})
-    publishing = threading.Thread(target=client.publish, args=arguments)
+    publishing = threading.Thread(target=engine.publish, args=made)
     publishing.start()
     wait_until(lambda: disk.syncs > before, "a sync")
     with urllib.request.urlopen(f"http://{health}/healthz", timeout=PATIENCE_S) as answer:

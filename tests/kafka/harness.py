@@ -12,11 +12,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.gateway.harness import U32, messages, outputs
+from tests.gateway.harness import U32, outputs
+from tests.gateway.stand_in import StandIn, journal_of
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.kafka.positions import Positions
-from wallaroo.dataflow.records import JOURNAL, Tally
-from wallaroo.engine.gateway_api import Range
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.database import connect
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -42,9 +41,9 @@ class Topics:
         self.describe(**texts)
         self.faults = directory / "faults"
         self.faults.mkdir()
-        self.location = f"grpc+unix://{directory}/gateway.sock"
+        self.location = f"unix:{directory}/gateway.sock"
         self._published = 0
-        self._epoch = -1
+        self._engine = StandIn(self.location)
         self.log = directory / "log.txt"
 
     def describe(self, **texts: str) -> None:
@@ -87,12 +86,11 @@ class Topics:
         ):
             assert gateway.stdout is not None
             assert b"sources" in gateway.stdout.readline(), self.log.read_text()
-            client = GatewayClient(self.location)
             try:
-                yield client, gateway
+                yield GatewayClient(self.location), gateway
             finally:
                 gateway.kill()
-                client.close()
+                self._engine.close()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[GatewayClient]:
@@ -100,28 +98,29 @@ class Topics:
         with self.started() as (client, _):
             yield client
 
-    def publish(self, client: GatewayClient, count: int, by: GatewayClient | None = None) -> None:
+    def publish(self, count: int, *, patient: bool = True) -> None:
         """Publish the next *count* outputs, which are numbers."""
         first = self._published
         self._published += count
         packed = [b"\0%d" % number for number in range(first, first + count)]
-        self.publish_these(client, *packed, by=by)
+        self.publish_these(*packed, patient=patient)
 
-    def publish_until_killed(self, client: GatewayClient, count: int) -> None:
+    def publish_until_killed(self, count: int) -> None:
         """The same with a gateway that a fault in the sink kills, perhaps before it answers."""
-        impatient = GatewayClient(self.location, patience_s=0.0)
         with contextlib.suppress(RuntimeFailure):
-            self.publish(client, count, impatient)
-        impatient.close()
+            self.publish(count, patient=False)
 
-    def publish_these(
-        self, client: GatewayClient, *packed: bytes, by: GatewayClient | None = None
-    ) -> None:
-        """Publish packed records, which *client* stages."""
-        self._epoch += 1
-        made, token = outputs(*packed), f"token {self._epoch}"
-        client.stage("run", self._epoch, token, [made], Tally())
-        (by or client).publish("run", self._epoch, [token], {JOURNAL: 0})
+    def publish_these(self, *packed: bytes, patient: bool = True) -> None:
+        """Publish packed records."""
+        self._engine.publish(outputs(*packed), patient=patient)
+
+    def accepted(self) -> list[bytes]:
+        """The payloads in the journal, in order."""
+        return [
+            payload
+            for chunk in journal_of(self._directory / "state")
+            for payload in U32.split(chunk.data)
+        ]
 
     def position(self) -> object:
         """The source's position on disk; None if there is none."""
@@ -163,18 +162,6 @@ def topics(**texts: str) -> Iterator[Topics]:
     """An application in a directory of its own, short as the name of a Unix socket must be."""
     with tempfile.TemporaryDirectory() as directory:
         yield Topics(Path(directory), **texts)
-
-
-def accepted(client: GatewayClient) -> list[bytes]:
-    """The payloads in the journal, in order."""
-    end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
-    wanted: Range = messages(0, end)
-    return [
-        payload
-        for block in client.read(wanted)
-        for chunk in block
-        for payload in U32.split(chunk.data)
-    ]
 
 
 def wait_delivered(client: GatewayClient) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.helpers import PATIENCE_S, free_address, wait_until
-from tests.kafka.harness import accepted, topics
+from tests.kafka.harness import topics
 from tests.spark.harness import Receiver, send
 
 APP = """
@@ -33,7 +33,7 @@ def test_ports_go_on_while_the_brokers_of_a_topic_are_away() -> None:
     nobody = free_address()
     with Receiver("raw") as receiver, topics(source="", sink="", brokers=nobody) as app:
         port = receiver.address.rpartition(":")[2]
-        Path(app.location.removeprefix("grpc+unix://")).with_name("app.py").write_text(
+        Path(app.location.removeprefix("unix:")).with_name("app.py").write_text(
             APP.format(brokers=nobody, port=port)
         )
         with app.running() as client:
@@ -51,7 +51,7 @@ def test_ports_go_on_while_the_brokers_of_a_topic_are_away() -> None:
                 assert "cannot be reached" in problem
             send(client.status().sources[0].where, [b"one", b"two"])
             assert client.wait_until_accepted("Port", 2, PATIENCE_S)
-            assert accepted(client) == [b"one", b"two"]
-            app.publish_these(client, b"three")
+            assert app.accepted() == [b"one", b"two"]
+            app.publish_these(b"three")
             wait_until(lambda: b"".join(receiver.messages) == b"three", "the output")
             assert len(problems()) == 2, "they still are what they were"

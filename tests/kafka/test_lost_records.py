@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker
-from tests.kafka.harness import Topics, accepted, problem_of_source, topics
+from tests.kafka.harness import Topics, problem_of_source, topics
 
 SKIP = ", on_lost='skip'"
 
@@ -33,7 +33,7 @@ def test_a_partition_that_the_brokers_have_cut_short_is_not_read_again(broker: B
             broker.write(topic, b"2")
             broker.write(topic, b"other", partition=1)
             assert client.wait_until_accepted("Lines", 4, PATIENCE_S)
-            assert sorted(accepted(client)) == [b"0", b"1", b"2", b"other"]
+            assert sorted(app.accepted()) == [b"0", b"1", b"2", b"other"]
 
 
 def test_retention_that_overtakes_a_running_source_stops_it_until_it_may_skip(
@@ -59,7 +59,7 @@ def test_retention_that_overtakes_a_running_source_stops_it_until_it_may_skip(
         skipping(app, texts)
         with app.running() as client:
             assert client.wait_until_accepted("Lines", 3, PATIENCE_S)
-            assert sorted(accepted(client)) == [b"0", b"3", b"other"]
+            assert sorted(app.accepted()) == [b"0", b"3", b"other"]
 
 
 @pytest.mark.parametrize(("network", "records"), [("open", 1), ("hole", 5)])
@@ -82,8 +82,8 @@ def test_a_topic_that_is_made_anew_while_it_is_read_is_not_taken_for_the_old_one
                 broker.proxy.manner = "open"
             problem = problem_of_source(client, "deleted and recreated")
             assert "on_lost='skip'" in problem
-            assert accepted(client) == [b"old 0", b"old 1"]
+            assert app.accepted() == [b"old 0", b"old 1"]
         skipping(app, texts)
         with app.running() as client:
             assert client.wait_until_accepted("Lines", 2 + records, PATIENCE_S)
-            assert accepted(client) == [b"old 0", b"old 1", *new]
+            assert app.accepted() == [b"old 0", b"old 1", *new]

@@ -9,7 +9,7 @@ import psutil
 
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker
-from tests.kafka.harness import accepted, topics, wait_delivered
+from tests.kafka.harness import topics, wait_delivered
 from wallaroo.gateway.internal_api.client import GatewayClient
 
 TIMEOUT_MS = 2000
@@ -25,7 +25,7 @@ def test_each_record_and_each_output_is_there_once_whatever_the_network_does(
         for manner in ("hole", "refused", "slow"):
             broker.proxy.manner = manner
             try:
-                app.publish(client, 500)
+                app.publish(500)
                 records = [b"%s %d" % (manner.encode(), number) for number in range(500)]
                 broker.write(source, *records)
                 if manner == "refused":
@@ -36,7 +36,7 @@ def test_each_record_and_each_output_is_there_once_whatever_the_network_does(
             wait_delivered(client)
             assert client.wait_until_accepted("Lines", len(due), PATIENCE_S)
         assert broker.values(sink) == app.published()
-        assert accepted(client) == due
+        assert app.accepted() == due
 
 
 def _both_are_told(client: GatewayClient) -> bool:
@@ -56,10 +56,10 @@ def test_outputs_are_there_once_if_their_transaction_ends_while_the_gateway_stan
     ):
         process = psutil.Process(gateway.pid)
         for place in places:
-            app.publish(client, 50)
+            app.publish(50)
             wait_delivered(client)
             app.stop_at(f"kafka-sink-{place}")
-            publishing = threading.Thread(target=app.publish, args=(client, 50))
+            publishing = threading.Thread(target=app.publish, args=(50,))
             publishing.start()  # the gateway may stand still before it answers
             wait_until(lambda: process.status() == psutil.STATUS_STOPPED, f"a stop at {place}")
             if place in ("after-flush", "before-commit"):  # the brokers have to end it
@@ -76,7 +76,7 @@ def test_a_second_gateway_does_not_start_while_the_first_stands_still(broker: Br
         topics(source=broker.topic(), sink=sink, brokers=broker.address, sink_options=HASTY) as app,
         app.started() as (client, gateway),
     ):
-        app.publish(client, 50)
+        app.publish(50)
         wait_delivered(client)
         gateway.send_signal(signal.SIGSTOP)
         try:
@@ -84,6 +84,6 @@ def test_a_second_gateway_does_not_start_while_the_first_stands_still(broker: Br
         finally:
             gateway.send_signal(signal.SIGCONT)
         assert "is there another gateway?" in refused
-        app.publish(client, 50)
+        app.publish(50)
         wait_delivered(client)
         assert broker.values(sink) == app.published()

@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.harness import NOWHERE, U32
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker
-from tests.kafka.harness import Topics, accepted, problem_of_source, topics, wait_delivered
+from tests.kafka.harness import Topics, problem_of_source, topics, wait_delivered
 from tests.kafka.security import PASSWORD, USER, Authority
 from wallaroo.connectors.kafka.resolve import KafkaSource
 from wallaroo.connectors.kafka.settings import VARIABLE
@@ -49,10 +49,10 @@ def test_trusted_brokers_are_read_and_written(broker: Broker, app: Topics, tmp_p
     broker.write(app.texts["source"], b"record")
     environment = settings(broker, tmp_path / "kafka.properties")
     with app.started(environment) as (client, _):
-        app.publish(client, 3)
+        app.publish(3)
         wait_delivered(client)
         assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
-        assert accepted(client) == [b"record"]
+        assert app.accepted() == [b"record"]
     assert broker.values(app.texts["sink"]) == app.published()
     assert PASSWORD not in app.log.read_text()
 

@@ -41,11 +41,11 @@ def test_outputs_are_there_once_whatever_step_of_a_transaction_is_the_last(
                 assert broker.values(topic) == app.published()
                 before = len(broker.values(topic, committed=False))
                 (app.faults / place).touch()
-                app.publish_until_killed(client, 50)
+                app.publish_until_killed(50)
                 assert gateway.wait(PATIENCE_S) != 0
             assert len(broker.values(topic, committed=False)) == before + written
         with app.running() as client:
-            app.publish(client, 50)
+            app.publish(50)
             wait_delivered(client)
             assert client.status().delivered == 250
         assert broker.values(topic) == app.published()
@@ -56,7 +56,7 @@ def test_an_output_for_a_partition_that_there_is_not_waits_and_is_named(broker: 
     with topics(source=broker.topic(), sink=topic, brokers=broker.address) as app:
         with app.running() as client:
             elsewhere = packed_output((b"x", b"key", 999))
-            app.publish_these(client, b"\0first", b"\0second", elsewhere, b"\0after")
+            app.publish_these(b"\0first", b"\0second", elsewhere, b"\0after")
             wait_until(lambda: len(broker.values(topic)) >= 2, "the outputs before it")
             named = f"output 3 ({len(elsewhere)} bytes): "
             wait_until(lambda: named in (client.status().sinks[0].problem or ""), "the problem")
@@ -71,10 +71,10 @@ def test_without_transactions_outputs_are_written_at_least_once(broker: Broker) 
         source=broker.topic(), sink=topic, brokers=broker.address, sink_options=options
     ) as app:
         with app.running() as client:
-            app.publish(client, 50)
+            app.publish(50)
             wait_delivered(client)
         with app.running() as client:
-            app.publish(client, 50)
+            app.publish(50)
             wait_delivered(client)
         assert broker.values(topic) == app.published()
 
@@ -86,7 +86,7 @@ def test_outputs_wait_for_room_in_a_short_queue_of_the_client(broker: Broker) ->
         source=broker.topic(), sink=topic, brokers=broker.address, sink_options=options
     ) as app:
         with app.running() as client:
-            app.publish(client, 1000)
+            app.publish(1000)
             wait_delivered(client)
             values = {sample.metric.name: sample.value for sample in client.samples()}
             assert (
@@ -101,9 +101,9 @@ def test_an_output_over_the_limit_waits_and_says_so(broker: Broker) -> None:
     topic = broker.topic(max_message_bytes="1000")
     with topics(source=broker.topic(), sink=topic, brokers=broker.address) as app:
         with app.running() as client:
-            app.publish(client, 1)
+            app.publish(1)
             wait_delivered(client)
-            app.publish_these(client, b"\0" + b"x" * 2000)
+            app.publish_these(b"\0" + b"x" * 2000)
             wait_until(lambda: client.status().sinks[0].problem, "a problem")
             assert "too large" in (client.status().sinks[0].problem or "")
         assert broker.values(topic) == [b"0"]
@@ -123,7 +123,7 @@ def test_the_outputs_before_one_over_the_limit_are_written(
         with app.running() as client:
             small = [b"%d" % number for number in range(100)]
             large = b"x" * (2000 if by_brokers else 6000)
-            app.publish_these(client, *(b"\0" + value for value in (*small, large, b"after")))
+            app.publish_these(*(b"\0" + value for value in (*small, large, b"after")))
             wait_until(lambda: len(broker.values(topic)) >= len(small), "the outputs before it")
             named = f"output 101 ({len(large) + 1:,} bytes): a record is too large"
             wait_until(lambda: named in (client.status().sinks[0].problem or ""), "the problem")
@@ -145,13 +145,13 @@ def test_a_backlog_that_does_not_fit_in_the_time_of_a_transaction_goes_out_in_pa
         ) as app,
         app.running() as client,
     ):
-        app.publish(client, 1)
+        app.publish(1)
         wait_delivered(client)
         large = [b"\0" + bytes([65 + number]) * 4_000 for number in range(25)]
         broker.proxy.manner = "slow"  # all of it takes 5 s
         try:
             for packed in large:
-                app.publish_these(client, packed)
+                app.publish_these(packed)
             wait_delivered(client)
         finally:
             broker.proxy.manner = "open"
@@ -164,14 +164,14 @@ def test_outputs_go_on_in_a_topic_that_is_made_anew_while_it_is_written(broker: 
         topics(source=broker.topic(), sink=topic, brokers=broker.address) as app,
         app.running() as client,
     ):
-        app.publish(client, 50)
+        app.publish(50)
         wait_delivered(client)
         broker.remove(topic)
-        app.publish(client, 50)
+        app.publish(50)
         wait_until(lambda: client.status().sinks[0].problem, "a problem")
         assert "does not exist" in (client.status().sinks[0].problem or "")
         broker.make(topic, 2)
-        app.publish(client, 50)
+        app.publish(50)
         wait_delivered(client)
         assert sorted(broker.values(topic)) == sorted(app.published()[50:])
 
@@ -188,18 +188,18 @@ def test_outputs_go_on_in_a_topic_whose_leaders_changed_before_it_was_made_anew(
         ) as app,
         app.running() as client,
     ):
-        app.publish(client, 50)
+        app.publish(50)
         wait_delivered(client)
         for node in cluster.nodes.values():  # each partition has a new leader with a later epoch
             node.stop()
             cluster.start()
-            app.publish(client, 50)
+            app.publish(50)
             wait_delivered(client)
         before = app.published()
         assert set(cluster.values(topic)) == set(before)
         cluster.remove(topic)
         cluster.make(topic, 4)
-        app.publish(client, 50)
+        app.publish(50)
         wait_delivered(client)
         assert set(cluster.values(topic)) == set(app.published()[len(before) :])
         assert f"{topic} at {cluster.address} was deleted and recreated" in app.log.read_text()

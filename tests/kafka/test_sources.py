@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.gateway.harness import NOWHERE, U32
 from tests.helpers import PATIENCE_S, free_address, wait_until
 from tests.kafka.broker import Broker
-from tests.kafka.harness import Topics, accepted, problem_of_source, topics
+from tests.kafka.harness import Topics, problem_of_source, topics
 from wallaroo.connectors.kafka.positions import Positions
 from wallaroo.connectors.kafka.records import KafkaRecord, unpacked
 from wallaroo.connectors.kafka.resolve import KafkaSource
@@ -53,7 +53,7 @@ def test_records_come_once_and_in_order_of_their_partition_through_kills(
             assert gateway.wait(PATIENCE_S) != 0
     with app.running() as client:
         assert client.wait_until_accepted("Lines", 800, PATIENCE_S)
-        found = accepted(client)
+        found = app.accepted()
     for of_partition in (b"0", b"1"):
         numbers = [int(line.split()[1]) for line in found if line.split()[0] == of_partition]
         assert numbers == list(range(400))
@@ -75,7 +75,7 @@ def test_an_aborted_transaction_is_not_read_and_an_open_one_is_waited_for(
             producer.flush()
             end()
         assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
-        assert accepted(client) == [b"committed"]
+        assert app.accepted() == [b"committed"]
 
 
 def test_new_partitions_are_found_while_running(broker: Broker) -> None:
@@ -94,7 +94,7 @@ def test_new_partitions_are_found_while_running(broker: Broker) -> None:
         broker.write(topic, b"third", partition=2)
         with app.running() as client:
             assert client.wait_until_accepted("Lines", 3, PATIENCE_S)
-            assert accepted(client) == [b"first", b"second", b"third"]
+            assert app.accepted() == [b"first", b"second", b"third"]
 
 
 def test_reading_starts_at_the_end_or_at_a_time_once(broker: Broker) -> None:
@@ -107,14 +107,14 @@ def test_reading_starts_at_the_end_or_at_a_time_once(broker: Broker) -> None:
         broker.write(topic, b"new")  # while it is stopped, after its first start
         with app.running() as client:
             assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
-            assert accepted(client) == [b"new"]
+            assert app.accepted() == [b"new"]
     time_of_new = broker.records(topic)[1].timestamp()[1]
     with (
         topics(**texts, source_options=f", start={time_of_new}") as app,
         app.running() as client,
     ):
         assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
-        assert accepted(client) == [b"new"]
+        assert app.accepted() == [b"new"]
 
 
 def test_records_that_were_deleted_unread_stop_the_source_until_it_may_skip_them(
@@ -135,7 +135,7 @@ def test_records_that_were_deleted_unread_stop_the_source_until_it_may_skip_them
         app.describe(**texts, source_options=", on_lost='skip'")
         with app.running() as client:
             assert client.wait_until_accepted("Lines", 3, PATIENCE_S)
-            assert accepted(client) == [b"0", b"1", b"4"]
+            assert app.accepted() == [b"0", b"1", b"4"]
 
 
 def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker) -> None:
@@ -153,7 +153,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker)
         app.describe(**texts, source_options=", on_lost='skip'")
         with app.running() as client:
             assert client.wait_until_accepted("Lines", 3, PATIENCE_S)
-            assert accepted(client) == [b"old", b"new 0", b"new 1"]
+            assert app.accepted() == [b"old", b"new 0", b"new 1"]
 
 
 def test_a_missing_topic_is_told_and_read_when_it_is_there(broker: Broker) -> None:
@@ -189,7 +189,7 @@ def test_an_envelope_has_key_headers_timestamp_and_place(broker: Broker) -> None
     producer.flush()
     with topics(**texts, source_options=", envelope=True") as app, app.running() as client:
         assert client.wait_until_accepted("Lines", 2, PATIENCE_S)
-        first, tombstone = map(unpacked, accepted(client))
+        first, tombstone = map(unpacked, app.accepted())
         wait_until(lambda: "wallaroo_kafka_lag_messages" in names_of(client), "the lag")
     assert first == KafkaRecord(b"3", b"nut", (("unit", b"kg"), ("unit", None)), 7000, 0, 0)
     assert tombstone == KafkaRecord(None, b"nut", (), 8000, 0, 1)

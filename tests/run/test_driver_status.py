@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,9 +16,6 @@ from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.run import driver_status
 from wallaroo.run.driver_status import DriverStatus
 
@@ -71,16 +68,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[Gateway]:
-    gateway = Gateway(f"grpc+unix://{tmp_path}/door.sock")
-    journal = Journal(tmp_path / "journal.db", JournalLimits())
-    outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
+    gateway = Gateway(f"unix:{tmp_path}/door.sock")
     guard = Authenticator(None, Leases(tmp_path / "claim.json"))
-    control: dict[str, Callable[[dict[str, Any]], Any]] = {"status": gateway.status}
-    service = Service(gateway.location, journal, outbox, control, guard)
+    service = Service(gateway.location, {"status": gateway.status}, guard)
     yield gateway
     service.shutdown()
-    journal.close()
-    outbox.close()
 
 
 @pytest.fixture
@@ -133,7 +125,7 @@ def test_a_pause_is_its_state_and_no_stall(
 
 def test_without_its_gateway_it_is_not_ready(clock: Clock, tmp_path: Path) -> None:
     status = DriverStatus("Votes", 8)
-    status.client = GatewayClient(f"grpc+unix://{tmp_path}/nobody.sock", patience_s=0)
+    status.client = GatewayClient(f"unix:{tmp_path}/nobody.sock", patience_s=0)
     status.enter("running")
     assert status.ready() == (False, "the gateway is unavailable")
     assert not status.gateway_responds()

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import U32, messages, outputs
+from tests.gateway.harness import U32, outputs
+from tests.gateway.stand_in import StandIn, journal_of
 from tests.helpers import PATIENCE_S, WORD_COUNT, wait_until
 from tests.spark.harness import Receiver
-from wallaroo.dataflow.records import JOURNAL, Tally
+from wallaroo.dataflow.records import JOURNAL
 from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import disagreement
@@ -29,8 +30,6 @@ from wallaroo.run import gateway_process
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.state.agreement import GatewayFiles
 from wallaroo.system.restarts import Restarts
-
-MIB = 1024 * 1024
 
 
 class Running:
@@ -42,7 +41,8 @@ class Running:
         application = ApplicationRef(str(WORD_COUNT), arguments).load()
         self._reserved = reserved_ports([*application.sources, *application.sinks])
         self.port, none = self._reserved.__enter__()
-        self.location = f"grpc+unix://{directory}/gateway.sock"
+        self.directory = directory
+        self.location = f"unix:{directory}/gateway.sock"
         self.command = [
             *(sys.executable, "-m", "wallaroo", "gateway", str(WORD_COUNT), *arguments),
             *(
@@ -57,6 +57,7 @@ class Running:
         self.process = GatewayProcess(self.command)
         self.process.start()
         self.client = GatewayClient(self.location, patience_s=PATIENCE_S)
+        self.engine = StandIn(self.location)
 
     def signal(self, number: int) -> None:
         assert self.process.pid is not None
@@ -76,14 +77,8 @@ class Running:
             count = source.accepted + len(payloads)
             assert self.client.wait_until_accepted(source.name, count, PATIENCE_S)
 
-    def published(self) -> list[bytes]:
-        """Publish what was staged under `t`; what the receiver gets of it."""
-        self.client.publish("run", 0, ["t"], {JOURNAL: 0})
-        wait_until(lambda: not self.client.status().undelivered, "the delivery")
-        return self.receiver.wait_for(1)
-
     def close(self) -> None:
-        self.client.close()
+        self.engine.close()
         self.process.stop()
         self._reserved.__exit__(None, None, None)
         self.receiver.__exit__()
@@ -111,7 +106,7 @@ def test_a_killed_gateway_comes_back_with_its_port_and_what_it_had_accepted(
     (source,) = running.client.status().sources
     assert (source.where, source.accepted) == (f"127.0.0.1:{running.port}", 2)
     running.send(b"c")
-    assert running.client.latest({JOURNAL: 0}, MIB, 1 << 30, 0.0).end[JOURNAL] == 3
+    assert sum(chunk.messages for chunk in journal_of(running.directory)) == 3
 
 
 def test_a_gateway_is_replaced_without_a_failure(running: Running) -> None:
@@ -140,45 +135,30 @@ def test_a_replacement_that_does_not_start_is_told(running: Running) -> None:
         running.process.replace(running.command[:-2])
 
 
-def test_reading_goes_on_where_the_killed_gateway_had_got_to(running: Running) -> None:
-    for _ in range(4):
-        running.send(*[bytes(MIB)] * 5)
-    reading = running.client.read(messages(0, 20))
-    read = list(next(reading))
+def test_outputs_that_no_gateway_has_published_are_published_by_the_next(running: Running) -> None:
+    running.engine.publish(outputs(b"a\n"))
     running.kill()
-    read += [chunk for block in reading for chunk in block]
-    reached = 0
-    for chunk in read:
-        assert chunk.first == reached
-        reached += chunk.messages
-    assert reached == 20
-
-
-def test_outputs_that_were_staged_outlive_the_gateway(running: Running) -> None:
-    running.client.stage("run", 0, "t", [outputs(b"a\n")], Tally())
-    running.kill()
-    running.client.stage("run", 0, "t", [outputs(b"b\n")], Tally())
-    assert running.published() == [b"a\n", b"b\n"]
+    running.engine.publish(outputs(b"b\n"))
+    wait_until(lambda: not running.client.status().undelivered, "the delivery")
+    assert running.receiver.wait_for(2) == [b"a\n", b"b\n"]
 
 
 def test_a_call_that_the_killed_gateway_did_not_answer_is_answered_by_the_next(
     running: Running,
 ) -> None:
     running.signal(signal.SIGSTOP)
-    staging = in_thread(lambda: running.client.stage("run", 0, "t", [outputs(b"a\n")], Tally()))
+    answers: list[int] = []
+    asking = in_thread(lambda: answers.append(running.client.claim("driver").number))
     running.kill()
-    staging.join(PATIENCE_S)
-    assert running.published() == [b"a\n"]
+    asking.join(PATIENCE_S)
+    assert answers == [1]
 
 
 def test_what_was_published_is_no_backlog_of_the_next_gateway(running: Running) -> None:
     running.send(b"a", b"b")
-    latest = running.client.latest({JOURNAL: 0}, MIB, 1 << 30, 0.0)
-    running.client.plan({JOURNAL: 0}, latest.end, 1)
-    running.client.stage("run", 0, "t", [], Tally())
+    with contextlib.closing(StandIn(running.location, ticks=False)) as engine:
+        engine.publish()
     running.kill()
-    running.client.publish("run", 0, ["t"], latest.end)
-    running.client.latest(latest.end, MIB, 1 << 30, 0.0, latest.opening)  # as after a batch
     assert running.client.status().backlog == 0
 
 
@@ -193,9 +173,7 @@ def test_a_gateway_that_accepts_a_lost_journal_keeps_what_it_took_and_listens_ag
     assert disagreement(Path("checkpoint"), checkpoint, running.client.held()) is None
     running.send(b"c")
     assert running.process.starts == 1  # the process is the same
-    latest = running.client.latest({JOURNAL: 7}, MIB, 1 << 30, 0.0, "lost")
-    (block,) = running.client.read(messages(7, latest.end[JOURNAL]))
-    assert [(chunk.first, chunk.data) for chunk in block] == [
+    assert [(chunk.first, chunk.data) for chunk in journal_of(running.directory, 7)] == [
         *((7, U32.frame(b"a") + U32.frame(b"b")), (9, U32.frame(b"c"))),
     ]
 
@@ -283,7 +261,7 @@ def test_a_gateway_that_finds_damage_is_not_started_again_unless_it_may_skip_it(
     running: Running,
 ) -> None:
     running.send(b"a", b"b")
-    directory = Path(running.location.removeprefix("grpc+unix://")).parent
+    directory = running.directory
     starts = running.process.starts
     with contextlib.closing(sqlite3.connect(directory / "journal.db")) as journal, journal:
         assert journal.execute("UPDATE chunk SET data = x'00'").rowcount == 1

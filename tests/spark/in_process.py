@@ -36,10 +36,8 @@ from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
-from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.leases import Leases
-from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.chunks import ChunkOutbox
@@ -208,9 +206,6 @@ class _Edge:
         self.location = f"grpc+unix://{self.sockets}/api.sock"
         self.chunk_socket = self.sockets / "chunks.sock"
         self.leases = Leases(directory / "claim.json")
-        self._service = Service(
-            self.location, self.journal, self._outbox, {}, Authenticator(None, self.leases)
-        )
         self._chunks = ChunkServer(
             Listener.at_path(self.chunk_socket),
             self.journal,
@@ -257,7 +252,6 @@ class _Edge:
 
     def close(self) -> None:
         self._chunks.close()
-        self._service.shutdown()
         self.journal.close()
         self._outbox.close()
         shutil.rmtree(self.sockets)

@@ -20,7 +20,6 @@ from tests.engine.realtime.harness import GatewaySide, gateway_side, submit, wai
 from tests.helpers import KILLING
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import Batch, EngineSettings, RunningEngine
-from wallaroo.engine.gateway_api import GatewayAPI
 from wallaroo.engine.realtime.engine import RealTime
 from wallaroo.engine.stored import StateLayout
 from wallaroo.model.loader import ApplicationRef
@@ -33,13 +32,10 @@ _PATIENCE_S = 120.0
 
 @dataclass
 class Direct:
-    """Connects to the gateway of this process, for chunks."""
+    """The gateway of this process."""
 
     path: Path
-    claim: int | None
-
-    def __call__(self) -> GatewayAPI:
-        raise NotImplementedError
+    claim: int
 
     def chunks_address(self) -> str:
         return str(self.path)

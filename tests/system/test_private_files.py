@@ -82,7 +82,7 @@ def test_a_file_of_an_installation_can_be_shared(tmp_path: Path) -> None:
 
 
 def test_the_file_with_the_token_is_private_even_without_it(tmp_path: Path) -> None:
-    Endpoint("grpc://127.0.0.1:7900", "token").write(tmp_path)
+    Endpoint("http://127.0.0.1:7900", "token").write(tmp_path)
     assert mode(tmp_path / "endpoint.json") == 0o600
 
 

@@ -27,13 +27,14 @@ from wallaroo.cli.options import (
 )
 from wallaroo.dataflow.user_logs import captured_logs
 from wallaroo.errors import DamagedFile, WallarooError
-from wallaroo.gateway.internal_api.auth import location_of
+from wallaroo.gateway.internal_api.location import location_of, socket_in
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.server import serve
 from wallaroo.gateway.settings import GatewaySettings, check_sinks
 from wallaroo.model.application import Application
 from wallaroo.observability import log_channel, logs
 from wallaroo.run.settings import GatewayProcessSettings, host_and_port
+from wallaroo.system.credentials import TOKEN_VARIABLE
 from wallaroo.system.lifeline import end_with_stdin
 from wallaroo.system.private_files import private_files, warn_if_open
 from wallaroo.system.tls import TLSFiles
@@ -104,6 +105,7 @@ def gateway(child: bool, **options: Any) -> None:
         secret = options["listen_tls_cert"] is not None
         options["listen"] = _location(options["listen"], secret=secret)
     settings = OPTIONS.fill(options)
+    os.environ.pop(TOKEN_VARIABLE, None)  # for drivers, not for user code here
     if parent is None:  # otherwise the parent has warned
         warn_if_open(settings.gateway.directory, "wallaroo.gateway")
     with (
@@ -129,7 +131,7 @@ def command_line(settings: GatewayProcessSettings) -> list[str]:
 
 
 def _location(listen: str, *, secret: bool) -> str:
-    if listen.startswith("grpc+unix://"):
+    if socket_in(listen) is not None:
         return listen
     if "://" in listen:
         msg = f"{listen!r} is not HOST:PORT"

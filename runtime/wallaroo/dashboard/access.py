@@ -56,15 +56,16 @@ class TokenGate:
         if shown is None:
             raise Refused(401, "authentication required", {"WWW-Authenticate": challenge})
         peer = request.client.host if request.client else ""
+        if hmac.compare_digest(shown, self._token):
+            return  # whoever shares its address
         if wait_s := self._pace.wait_s(peer):
             wait = math.ceil(wait_s)
             reason = f"too many wrong tokens came from {peer}: try again in {wait} s"
             raise Refused(429, reason, {"Retry-After": str(wait)})
-        if not hmac.compare_digest(shown, self._token):
-            self._pace.note_wrong(peer)
-            if self._repeats.show(peer):
-                log.warning("wrong token", peer=peer, path=request.url.path)
-            raise Refused(401, "invalid token", {"WWW-Authenticate": challenge})
+        self._pace.note_wrong(peer)
+        if self._repeats.show(peer):
+            log.warning("wrong token", peer=peer, path=request.url.path)
+        raise Refused(401, "invalid token", {"WWW-Authenticate": challenge})
 
 
 def check_change(request: Request, gate: TokenGate | None) -> None:

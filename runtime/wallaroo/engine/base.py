@@ -17,7 +17,7 @@ from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import Tally
 from wallaroo.engine.batch_sizing import BatchCosts, BatchLimits
-from wallaroo.engine.gateway_api import CheckpointProgress, Connect
+from wallaroo.engine.gateway_api import CheckpointProgress, GatewayAPI
 from wallaroo.engine.stored import LastBatch, SavedState, StateLayout, StoppedState
 from wallaroo.metrics.catalogue import Metric
 from wallaroo.metrics.samples import Sample
@@ -235,7 +235,7 @@ class Engine(ABC):
         settings: EngineSettings,
         program: Program,
         layout: StateLayout,
-        connect: Connect,
+        gateway: GatewayAPI,
         launched: Launch,
         scratch: Path,
         on_batch: OnBatch = lambda _batch: None,
@@ -246,7 +246,7 @@ class Engine(ABC):
             settings: How to run it.
             program: The application, ready to run.
             layout: Its state.
-            connect: Connects to its gateway, from any process.
+            gateway: Its gateway.
             launched: What `launch` returned.
             scratch: Directory for temporary files.
             on_batch: Called after each committed batch.

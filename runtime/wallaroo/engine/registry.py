@@ -15,7 +15,6 @@ DEFAULT = "real-time"
 VARIABLE = "WALLAROO_ENGINE"
 """Environment variable with the name of another engine."""
 ENGINES = {
-    "micro-batch": "wallaroo.engine.microbatch.engine:MicroBatch",
     "real-time": "wallaroo.engine.realtime.engine:RealTime",
 }
 """Module and class of each engine; modules are imported on demand."""

@@ -1,4 +1,4 @@
-"""What drivers and commands can ask of a gateway besides its journal and its outbox."""
+"""What drivers and commands can ask of a gateway."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from wallaroo.gateway.consistency.agreement import read_held
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.internal_api.leases import Leases
+from wallaroo.gateway.internal_api.service import Action
+from wallaroo.gateway.internal_api.versions import check_version
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.monitoring import Monitor
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.metrics.samples import to_json
 from wallaroo.model.application import Application
-
-Action = Callable[[dict[str, Any]], Any]
-"""Takes and returns JSON values."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -39,6 +38,7 @@ class Control:
         monitor: Collects status and metrics.
         stop_accepting: Closes the sources; returns when everything they took is on disk.
         restart: Ends the gateway so that another one starts in its place.
+        chunks_port: The port for chunks; None if there is none.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Control:
         monitor: Monitor,
         stop_accepting: Callable[[], None],
         restart: Callable[[], None],
+        chunks_port: int | None,
     ) -> None:
         self._sources = [source.name for source in application.sources]
         self._directory = directory
@@ -60,6 +61,7 @@ class Control:
         self._monitor = monitor
         self._stop_accepting = stop_accepting
         self._restart = restart
+        self._chunks_port = chunks_port
         self._dead_letters = StoredDeadLetterActions(outbox, journal)
 
     def actions(self) -> dict[str, Action]:
@@ -67,6 +69,7 @@ class Control:
         dead_letters = self._dead_letters
         return {
             "status": lambda _: dataclasses.asdict(self._monitor.status()),
+            "chunks_port": lambda _: self._chunks_port,
             "samples": lambda _: to_json(self._monitor.samples()),
             "hot_keys": lambda _: self._outbox.hot_keys(),
             "stop_accepting": lambda _: self._stop_accepting(),
@@ -92,8 +95,8 @@ class Control:
         return [letter.to_json() for letter in found]
 
     def _claim(self, asked: dict[str, Any]) -> dict[str, Any]:
+        check_version(asked)
         number = self._leases.claim(asked["holder"])
-        self._outbox.forget_staged()  # calls of the drivers before are rejected from now on
         log.info("lease acquired", driver=asked["holder"], fencing_token=number)
         return {"number": number}
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from wallaroo.engine.realtime.messages import chunks_socket
 from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import AWAITED_CHUNK_BYTES, Pace
@@ -30,6 +29,7 @@ from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.endpoint import Endpoint
 from wallaroo.gateway.internal_api.leases import Leases
+from wallaroo.gateway.internal_api.location import chunks_socket
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.journal.journal import Journal
@@ -74,7 +74,7 @@ class Gateway:
         self._settings = settings
         self._token = None if settings.token_file is None else read_token(settings.token_file)
         self._guesses = Guesses()
-        self._certificate = settings.tls.for_internal_api()
+        self._tls = settings.tls.for_internal_api()
         self._source_tls = settings.traffic.source_tls.serving()
         self._sink_tls = settings.traffic.sink_tls.connecting()
         self._policies = policies(settings.traffic.on_error, application)
@@ -154,20 +154,9 @@ class Gateway:
 
     def _open_internal_api(self) -> None:
         settings = self._settings
-        control = Control(
-            self._application,
-            settings.directory,
-            self._journal,
-            self._outbox,
-            self._leases,
-            self._monitor,
-            self._stop_accepting,
-            self._restart,
-        )
         self._traces = self._message_traces()
         evidence = EvidenceFinder(self._application, self._journal, self._policies)
         listener = self._chunks_listener()
-        port = None if listener is None else listener.port
         if listener is not None:
             self._chunks = ChunkServer(
                 listener,
@@ -180,15 +169,22 @@ class Gateway:
                 self._on_failure,
                 self._traces,
             )
-        self._service = Service(
-            settings.location,
+        control = Control(
+            self._application,
+            settings.directory,
             self._journal,
             self._outbox,
-            {**control.actions(), "chunks_port": lambda _: port},
+            self._leases,
+            self._monitor,
+            self._stop_accepting,
+            self._restart,
+            None if listener is None else listener.port,
+        )
+        self._service = Service(
+            settings.location,
+            control.actions(),
             Authenticator(self._token, self._leases, self._guesses),
-            evidence,
-            self._traces,
-            self._certificate,
+            self._tls,
         )
 
     def _pace(self) -> Pace:
@@ -213,7 +209,7 @@ class Gateway:
             host.strip("[]"),
             settings.chunks_port or 0,
             self._token,
-            settings.tls.serving(),
+            self._tls,
             self._guesses,
         )
 
@@ -282,9 +278,8 @@ class Gateway:
     async def _leave(self) -> None:
         """End the process, whatever calls are in progress.
 
-        A task reads its part of a batch for as long as it works on it, and senders would be
-        refused all that time. The call breaks off, as it does when a gateway is killed, and the
-        task continues it with the next gateway.
+        Senders would be refused for as long as it waits. The calls break off, as they do when a
+        gateway is killed, and their callers repeat them to the next one.
         """
         await asyncio.to_thread(self._journal.flush, _FLUSH_TIMEOUT_S)
         await asyncio.sleep(0)  # acknowledges what the journal has written last

@@ -62,8 +62,6 @@ class BackgroundRun:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        if self.client is not None:
-            self.client.close()
         self._kill()
 
     def wait_for_event(

@@ -102,7 +102,7 @@ class ClusterRun(Lifecycle):
             resumes=not state.is_new,
         )
         self._status.enter("starting Spark")
-        connector = Connector(location, lease, patience_s)
+        connector = Connector(location, lease)
         program = Program(application, state.fixed.buckets)
         engine_settings = replace(
             settings.engine,

@@ -95,10 +95,6 @@ class DashboardFeed:
             commit = saved.commit._asdict() if saved.commit else None
             return {"commit": commit, "entities": list(of_key(saved, key))}
 
-    def close(self) -> None:
-        """Close the connection to the gateway."""
-        self._client.close()
-
 
 class Dashboard:
     """A dashboard that is served.

@@ -96,7 +96,6 @@ class LeaseRenewal:
         self._thread.join(_CALL_S)
         with contextlib.suppress(RuntimeFailure):
             self._client.release_claim()
-        self._client.close()
 
     def _renew(self) -> None:
         while not self._stopping.wait(RENEW_S):

@@ -46,7 +46,7 @@ def finish_leftover_batch(
     renewal = LeaseRenewal(gateway.location, socket.gethostname())
     lease = renewal.acquire(gateway.patience_s)
     program = Program(application, state.fixed.buckets)
-    connector = Connector(gateway.location, lease.number, gateway.patience_s)
+    connector = Connector(gateway.location, lease.number)
     used = engine_of(state.checkpoint)
     try:
         agree(state, GatewayFiles(gateway.location, lease.number), used)

@@ -143,7 +143,6 @@ class Lifecycle(ABC):
         if address is None:
             return None
         feed = DashboardFeed(location, self._engine, self._pause, self._gateway_restarts)
-        self._stack.callback(feed.close)
         dashboard = serve_dashboard(
             address, application, feed, self._dashboard_token, self._dashboard.names
         )

@@ -357,7 +357,6 @@ class LocalRun(Lifecycle):
         self._client = GatewayClient(
             self._local_gateway.location, gone=lambda: self._gateway.failure is not None
         )
-        self._stack.callback(self._client.close)
 
     def _reloader_of(
         self,

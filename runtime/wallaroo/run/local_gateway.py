@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wallaroo.errors import UsageError
-from wallaroo.gateway.internal_api.auth import location_of
+from wallaroo.gateway.internal_api.location import UNIX, location_of
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Sink, Source
@@ -115,7 +115,7 @@ def _key(endpoint: Source | Sink) -> tuple[type, str]:
 
 
 def _settings(settings: LocalSettings, directory: Path, scratch: Path) -> GatewaySettings:
-    location, token_file, tls = f"grpc+unix://{scratch}/{_SOCKET}", None, TLSFiles()
+    location, token_file, tls = f"{UNIX}{scratch / _SOCKET}", None, TLSFiles()
     if settings.gateway is not None:
         if settings.gateway_tls is not None:
             tls = TLSFiles(settings.gateway_tls.certificate, settings.gateway_tls.key)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from wallaroo.api.addresses import Address
 from wallaroo.engine.base import EngineSettings
-from wallaroo.gateway.internal_api.auth import location_of
+from wallaroo.gateway.internal_api.location import location_of
 from wallaroo.gateway.settings import GatewaySettings, TrafficSettings
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.system.tls import TLSFiles

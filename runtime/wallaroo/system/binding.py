@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from pathlib import Path
 
 _REMEDIES = {
     errno.EADDRINUSE: (
@@ -64,3 +65,24 @@ def listening_socket(host: str, port: int, backlog: int | None = None) -> socket
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=backlog)
+
+
+def listening_at(path: Path, backlog: int) -> socket.socket:
+    """Return a socket that listens at *path*, in the place of one that a killed process has left.
+
+    Args:
+        path: The path, in a directory that only this user can enter.
+        backlog: Connections that may wait to be accepted.
+
+    Raises:
+        OSError: It cannot be bound.
+    """
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    return listener

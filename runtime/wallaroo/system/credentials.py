@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from pathlib import Path
 
 from wallaroo.errors import UsageError, reason_of
@@ -48,8 +49,23 @@ def token_here() -> str | None:
     return os.environ.get(TOKEN_VARIABLE) or None
 
 
-def authorities_here() -> bytes | None:
-    """The authorities in this process's environment, if any.
+def take_token() -> str | None:
+    """Take the token out of this process's environment, which user code and its processes see.
+
+    Returns:
+        The token, if there was one.
+
+    Raises:
+        UsageError: The environment names a file that cannot be read.
+    """
+    token = token_here()
+    for name in (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE):
+        os.environ.pop(name, None)
+    return token
+
+
+def trusting_here() -> ssl.SSLContext | None:
+    """The context of a client that trusts the authorities in this process's environment, if any.
 
     Raises:
         UsageError: The environment names a file that cannot be read.
@@ -58,7 +74,15 @@ def authorities_here() -> bytes | None:
     if not file:
         return None
     try:
-        return Path(file).read_bytes()
-    except OSError as error:
-        msg = f"the authorities of the gateway in {file} cannot be read: {error.strerror}"
+        authorities = Path(file).read_text("ascii")
+    except (OSError, UnicodeError) as error:
+        msg = f"the authorities of the gateway in {file} cannot be read: {reason_of(error)}"
         raise UsageError(msg) from error
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_verify_locations(cadata=authorities)
+    except ssl.SSLError as error:
+        msg = f"the authorities of the gateway in {file} cannot be used: {error.reason or error}"
+        raise UsageError(msg) from error
+    return context

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import time
 from collections.abc import Callable
@@ -15,22 +14,8 @@ _REPORT_EVERY_S = 1.0
 """Seconds between two lines in the log."""
 
 
-def is_loopback(address: str) -> bool:
-    """Whether *address* is one of this machine, for this machine alone.
-
-    Example:
-        >>> [is_loopback(one) for one in ("127.0.0.1", "::ffff:127.0.0.1", "10.0.0.1", "a name")]
-        [True, True, False, False]
-    """
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
-
-
 class Pace:
-    """Lets each peer show some wrong tokens at once, and then one every few seconds.
+    """Counts wrong tokens: some of each peer at once, and then one every few seconds.
 
     Args:
         clock: Returns the time, in seconds.
@@ -45,7 +30,7 @@ class Pace:
     """
 
     AT_ONCE = 10
-    """Wrong tokens of a peer that are compared without a wait."""
+    """Wrong tokens of a peer that are counted without a wait."""
     EVERY_S = 5.0
     """Seconds for each further one."""
     MOST_PEERS = 10_000
@@ -57,7 +42,7 @@ class Pace:
         """When all wrong tokens of a peer will have been paid for, at the pace, by peer."""
 
     def wait_s(self, peer: str) -> float:
-        """Seconds until a token of *peer* is compared again; 0 for now."""
+        """Seconds until a wrong token of *peer* is counted again; 0 for now."""
         allowed = self._clock() + (self.AT_ONCE - 1) * self.EVERY_S
         return max(0.0, self._paid_until.get(peer, 0.0) - allowed)
 
@@ -72,12 +57,8 @@ class Pace:
 class Guesses:
     """The wrong tokens at all ports that require the same token; for use by several threads.
 
-    An address that has shown the token does not wait, nor does the loopback address: who shares it
-    with the driver could otherwise shut the driver out.
-
     Args:
         clock: Returns the time, in seconds.
-        slows_down: Whether an address may have to wait.
 
     Example:
         >>> from structlog.testing import capture_logs
@@ -87,38 +68,19 @@ class Guesses:
         ...         guesses.note_wrong("10.0.0.1", "the token is not this gateway's")
         >>> guesses.wait_s("10.0.0.1"), guesses.wait_s("10.0.0.2"), len(logs)
         (5.0, 0.0, 1)
-        >>> guesses.note_right("10.0.0.1")
-        >>> guesses.wait_s("10.0.0.1")
-        0.0
     """
 
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        slows_down: Callable[[str], bool] = lambda peer: not is_loopback(peer),
-    ) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._slows_down = slows_down
         self._lock = threading.Lock()
         self._pace = Pace(clock)
-        self._known: set[str] = set()
-        """Addresses that have shown the token."""
         self._unreported = 0
         self._reported_at: float | None = None
 
     def wait_s(self, peer: str) -> float:
-        """Seconds until a token of the address *peer* is compared again; 0 for now."""
+        """Seconds until a wrong token of the address *peer* is counted again; 0 for now."""
         with self._lock:
-            if peer in self._known or not self._slows_down(peer):
-                return 0.0
             return self._pace.wait_s(peer)
-
-    def note_right(self, peer: str) -> None:
-        """Note that *peer* has shown the token."""
-        with self._lock:
-            if len(self._known) >= Pace.MOST_PEERS:
-                self._known.clear()
-            self._known.add(peer)
 
     def note_wrong(self, peer: str, reason: str, **about: str) -> None:
         """Count a wrong token of *peer*, or none, and log it, at most once a second."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,19 +58,16 @@ class TLSFiles:
         self._load(context)
         return context
 
-    def for_internal_api(self) -> tuple[bytes, bytes] | None:
-        """Return certificate and key of the gateway's internal API; None if there are none.
+    def for_internal_api(self) -> ssl.SSLContext | None:
+        """Create the context of the gateway's internal API; None without a certificate.
 
         Raises:
             UsageError: The files are invalid.
         """
-        if self.certificate is None and self.key is None:
-            return None
-        if self.certificate is None or self.key is None:
+        if (self.certificate is None) != (self.key is None):
             msg = "TLS on the internal API requires a certificate and its key; specify both"
             raise UsageError(msg)
-        self._load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))  # validates the files
-        return self.certificate.read_bytes(), self.key.read_bytes()
+        return self.serving()
 
     def _load(self, context: ssl.SSLContext) -> None:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -86,18 +82,6 @@ class TLSFiles:
             also = f" with the key {self.key}" if self.key and file == self.certificate else ""
             msg = f"{file}{also} cannot be used for TLS: {reason}"
             raise UsageError(msg) from error
-
-
-def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """The context of a server of gRPC with *certificate* and *key*, both PEM."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["h2"])
-    with tempfile.TemporaryDirectory(prefix="wallaroo-") as place:  # ssl reads files only
-        chain = Path(place, "chain")
-        chain.write_bytes(certificate + b"\n" + key)  # in a directory of this user alone
-        context.load_cert_chain(chain)
-    return context
 
 
 def _no_password() -> str:

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from tests.connectors.child_gateway import child_gateway
-from tests.gateway.harness import U32, messages
+from tests.gateway.harness import U32
+from tests.gateway.stand_in import journal_of
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import JOURNAL
 from wallaroo.gateway.internal_api.client import GatewayClient
 
 APP = """
@@ -63,7 +63,7 @@ def kill_while_posting(
 @contextlib.contextmanager
 def gateway_after_kills(
     post: Callable[[int, int, str, int], None], answered: list[bytes]
-) -> Iterator[GatewayClient]:
+) -> Iterator[tuple[GatewayClient, Path]]:
     """A gateway whose predecessors were killed, one after the other, while threads posted.
 
     *post* gets the number of the predecessor, that of its thread, and the address.
@@ -75,18 +75,12 @@ def gateway_after_kills(
             with child_gateway(directory) as (client, process):
                 kill_while_posting(client, process, partial(post, turn), answered)
         with child_gateway(directory) as (client, _):
-            yield client
+            yield client, directory / "state"
 
 
-def stored_in(client: GatewayClient) -> list[bytes]:
+def stored_in(client: GatewayClient, directory: Path) -> list[bytes]:
     client.stop_accepting()
-    end = client.latest({JOURNAL: 0}, 1 << 30, 1 << 30, 0.0).end[JOURNAL]
-    return [
-        payload
-        for block in client.read(messages(0, end))
-        for chunk in block
-        for payload in U32.split(chunk.data)
-    ]
+    return [payload for chunk in journal_of(directory) for payload in U32.split(chunk.data)]
 
 
 def post(host: str, port: int, body: bytes) -> bytes:
@@ -113,11 +107,11 @@ def test_what_is_repeated_after_kills_is_accepted_exactly_once() -> None:
                 return
             answered.append(body)
 
-    with gateway_after_kills(post_until_killed, answered) as client:
+    with gateway_after_kills(post_until_killed, answered) as (client, state):
         answered += unanswered
         while unanswered:
             assert post(*address(client), unanswered.popleft()) == b"1 accepted\n"
-        stored = stored_in(client)
+        stored = stored_in(client, state)
     assert sorted(stored) == sorted(answered)
 
 
@@ -135,8 +129,8 @@ def test_what_was_answered_is_there_once_after_kills_between_acceptance_and_answ
                 assert client.getresponse().read() == b"1 accepted\n"
                 answered.append(body)
 
-    with gateway_after_kills(post_on, answered) as client:
-        stored = stored_in(client)
+    with gateway_after_kills(post_on, answered) as (client, state):
+        stored = stored_in(client, state)
     assert len(stored) == len(set(stored))
     assert set(answered) <= set(stored) <= set(sent)
     assert len(stored) - len(answered) <= 4 * KILLS  # those that were on their way

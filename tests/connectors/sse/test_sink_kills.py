@@ -14,8 +14,8 @@ import pytest
 
 from tests.connectors.child_gateway import child_gateway
 from tests.gateway.harness import outputs
+from tests.gateway.stand_in import StandIn
 from tests.helpers import PATIENCE_S, free_address, wait_until
-from wallaroo.dataflow.records import JOURNAL, Tally
 from wallaroo.gateway.internal_api.client import GatewayClient
 
 APP = """
@@ -78,10 +78,9 @@ class Viewer:
                     fields = {}
 
 
-def stage_and_publish(client: GatewayClient, epoch: int) -> None:
+def publish(engine: StandIn, epoch: int) -> None:
     made = outputs(*[b"%d" % number for number in range(3 * epoch, 3 * epoch + 3)])
-    client.stage("run", epoch, f"token {epoch}", [made], Tally())
-    client.publish("run", epoch, [f"token {epoch}"], {JOURNAL: 0})
+    engine.publish(made)
 
 
 @pytest.mark.parametrize("wait", [True, False])
@@ -90,14 +89,15 @@ def test_a_viewer_that_comes_back_has_every_output_once(wait: bool) -> None:
     port = address.rpartition(":")[2]
     with tempfile.TemporaryDirectory() as name:  # short, as the name of a Unix socket must be
         directory, epoch = Path(name), 0
+        engine = StandIn(f"unix:{directory}/gateway.sock")
         (directory / "app.py").write_text(APP)
-        with gateway(directory, port) as client:
+        with gateway(directory, port):
             viewer = Viewer(address)
             wait_until(lambda: viewer.connections, "the viewer")
         for turn in range(KILLS):
-            with gateway(directory, port) as client:
+            with gateway(directory, port):
                 for _ in range(EPOCHS):
-                    stage_and_publish(client, epoch)
+                    publish(engine, epoch)
                     epoch += 1
                 if wait:  # else the gateway is killed while it delivers
                     wait_until(partial(viewer.has_connected, turn + 2), "the viewer")

@@ -17,10 +17,9 @@ from tests.gateway.harness import NOWHERE, U32, source
 from tests.gateway.test_server import RunningGateway
 from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
-from wallaroo.dataflow.records import JOURNAL, FailedMessage, Tally
-from wallaroo.engine.gateway_api import Stopped
+from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
-from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder, Stopped
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetterLimits
 from wallaroo.gateway.journal.journal import Journal
@@ -296,10 +295,8 @@ def test_the_command_works_where_the_gateway_runs() -> None:
         running = RunningGateway(Path(directory))
         running.send(b"hello", b"you")
         client, letter = running.gateway_client, OF_ONE._replace(key="'k'")
-        client.plan({JOURNAL: 0}, {JOURNAL: 2}, 1)
         tally = Tally(2, [], [letter._replace(arrival=0), letter._replace(arrival=1)])
-        client.stage("run", 0, "t", [], tally)
-        client.publish("run", 0, ["t"], {JOURNAL: 2})
+        running.engine.publish(tally=tally)
         assert client.status().dead_letters == 2
         see_to_letters(Path(directory))
         assert client.wait_until_accepted("one", 3, PATIENCE_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -10,20 +11,17 @@ from typing import Any
 
 import pytest
 
-from wallaroo.engine.gateway_api import Stopped
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.internal_api import connection
 from wallaroo.gateway.internal_api.auth import Authenticator
+from wallaroo.gateway.internal_api.calls import CALL_BYTES
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
 
 PATIENCE_S = 10.0
-WORDS = "stopped because of --on-error: the disk has no room"
+WORDS = "no letter 7: the disk has no room"
 
 
 class Clock:
@@ -61,18 +59,12 @@ def answers() -> Answers:
 def client(
     tmp_path: Path, answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[GatewayClient]:
-    journal = Journal(tmp_path / "journal.db", JournalLimits())
-    outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
     guard = Authenticator(None, Leases(tmp_path / "claim.json"))
-    location = f"grpc+unix://{tmp_path}/api.sock"
-    service = Service(location, journal, outbox, {"drop_letters": answers}, guard)
+    location = f"unix:{tmp_path}/api.sock"
+    service = Service(location, {"drop_letters": answers}, guard)
     monkeypatch.setattr(connection, "time", Clock())
-    client = GatewayClient(location, patience_s=PATIENCE_S)
-    yield client
-    client.close()
+    yield GatewayClient(location, patience_s=PATIENCE_S)
     service.shutdown()
-    journal.close()
-    outbox.close()
 
 
 def full_disk() -> sqlite3.Error:
@@ -81,22 +73,32 @@ def full_disk() -> sqlite3.Error:
     return error
 
 
-def test_that_the_application_is_to_stop_arrives_as_such(
-    answers: Answers, client: GatewayClient
-) -> None:
-    answers.to_come = [Stopped(WORDS)]
-    with pytest.raises(Stopped) as told:
-        client.drop_letters(Choice())
-    assert str(told.value) == WORDS
-
-
-def test_an_error_of_the_same_words_is_another_one(answers: Answers, client: GatewayClient) -> None:
+def test_an_action_that_fails_says_why(answers: Answers, client: GatewayClient) -> None:
     answers.to_come = [LookupError(WORDS)]
-    with pytest.raises(
-        RuntimeFailure, match=f"gateway call 'drop_letters' failed: {WORDS}"
-    ) as told:
+    with pytest.raises(RuntimeFailure, match=f"gateway call 'drop_letters' failed: {WORDS}"):
         client.drop_letters(Choice())
-    assert not isinstance(told.value, Stopped)
+
+
+def test_a_call_that_no_gateway_takes_is_not_sent(client: GatewayClient) -> None:
+    with pytest.raises(RuntimeFailure, match=r"'drop_letters' has .* bytes, and the gateway takes"):
+        client.drop_letters(Choice(tuple(range(CALL_BYTES))))
+
+
+def test_what_is_no_gateway_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        client = GatewayClient(f"http://127.0.0.1:{listener.getsockname()[1]}", patience_s=0)
+        with pytest.raises(RuntimeFailure, match="'status' failed: HTTP status 404 without an an"):
+            client.status()
+        answering.join()
 
 
 def test_a_gateway_whose_disk_is_full_is_asked_until_it_has_room(
@@ -120,7 +122,7 @@ def test_a_call_to_a_gateway_that_is_given_up_is_not_tried_again() -> None:
         asked.set()
         return True
 
-    client = GatewayClient("grpc://127.0.0.1:1", patience_s=float("inf"), gone=gone)
+    client = GatewayClient("http://127.0.0.1:1", patience_s=float("inf"), gone=gone)
     with pytest.raises(RuntimeFailure, match="gateway call 'status' failed"):
         client.status()
     assert asked.is_set()

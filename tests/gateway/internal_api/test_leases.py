@@ -1,24 +1,21 @@
-"""One driver at a time has a gateway; a call of an earlier one is turned away at the door."""
+"""One driver at a time has a gateway; a call of an earlier one is turned away."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from wallaroo.dataflow.records import JOURNAL
 from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api import client
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connection import Refused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, LeaseHeld, Leases
-from wallaroo.gateway.internal_api.service import Service
-from wallaroo.gateway.internal_api.versions import API
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.internal_api.service import Action, Service
+from wallaroo.gateway.internal_api.versions import API, check_version
 from wallaroo.system.credentials import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, read_token
 
 TOKEN = "0123456789abcdef"
@@ -102,19 +99,21 @@ def test_a_claim_of_another_volume_is_told(leases: Leases) -> None:
 @pytest.fixture
 def location(tmp_path: Path, leases: Leases) -> Iterator[str]:
     """A gateway's internal API that asks for TOKEN."""
-    journal = Journal(tmp_path / "journal.db", JournalLimits())
-    outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
-    control = {
-        "claim": lambda asked: {"number": leases.claim(asked["holder"])},
+
+    def claim(asked: dict[str, Any]) -> dict[str, int]:
+        check_version(asked)
+        return {"number": leases.claim(asked["holder"])}
+
+    actions: dict[str, Action] = {
+        "claim": claim,
+        "hot_keys": lambda _: [],
         "renew": lambda _: leases.renew(),
         "release": lambda _: leases.release(),
     }
-    where = f"grpc+unix://{tmp_path}/api.sock"
-    service = Service(where, journal, outbox, control, Authenticator(TOKEN, leases))
+    where = f"unix:{tmp_path}/api.sock"
+    service = Service(where, actions, Authenticator(TOKEN, leases))
     yield where
     service.shutdown()
-    journal.close()
-    outbox.close()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_who_has_not_the_token_is_turned_away_without_another_try(
     if token is not None:
         monkeypatch.setenv(TOKEN_VARIABLE, token)
     with pytest.raises(Refused, match=reason):
-        GatewayClient(location).latest({JOURNAL: 0}, 1, 1 << 30, 0)
+        GatewayClient(location).hot_keys()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +163,7 @@ def test_an_earlier_driver_may_do_nothing_any_more(
     monkeypatch.setenv(TOKEN_FILE_VARIABLE, str(file))
     first, second = GatewayClient(location), GatewayClient(location)
     assert first.claim("first").number == 1
-    assert first.latest({JOURNAL: 0}, 1, 1 << 30, 0).end[JOURNAL] == 0
+    assert first.hot_keys() == []
     with pytest.raises(Refused, match="two drivers cannot run one application"):
         second.claim("second")
     clock.now += LAPSE_S
@@ -173,8 +172,8 @@ def test_an_earlier_driver_may_do_nothing_any_more(
     with pytest.raises(Refused, match="fenced out: the driver second has acquired"):
         first.renew_claim()
     with pytest.raises(Refused, match="fenced out: the driver second has acquired"):
-        worker.publish("run", 1, [], {JOURNAL: 0})
-    assert second.latest({JOURNAL: 0}, 1, 1 << 30, 0).end[JOURNAL] == 0
+        worker.hot_keys()
+    assert second.hot_keys() == []
 
 
 def test_a_token_file_that_keeps_nobody_out_is_refused(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.gateway.harness import outputs
 from wallaroo.dataflow.records import Tally
-from wallaroo.engine.gateway_api import StateChange
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.staging import StateChange
 
 RUNS = st.sampled_from(["one", "two"])
 EPOCHS = st.integers(0, 3)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hmac
 import socket
-import ssl
 
 from wallaroo.engine.realtime.frames import FrameSocket, Stream
 from wallaroo.errors import UsageError
-from wallaroo.system.credentials import AUTHORITIES_VARIABLE, authorities_here, token_here
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE, token_here, trusting_here
 from wallaroo.system.tls_stream import TLSStream
 
 PROOF_BYTES = 32
@@ -28,8 +27,12 @@ _UNACKNOWLEDGED_MS = 180_000
 function of the application may keep a process from reading."""
 
 
-def connect(address: str) -> FrameSocket:
+def connect(address: str, token: str | None = None) -> FrameSocket:
     """A connection to the gateway at *address*.
+
+    Args:
+        address: The address, as above.
+        token: The token; None for the one in this process's environment.
 
     Raises:
         OSError: The gateway cannot be reached.
@@ -44,11 +47,14 @@ def connect(address: str) -> FrameSocket:
             connection.close()
             raise
         return FrameSocket(connection)
-    token = token_here()
+    token = token or token_here()
     if token is None:
         msg = f"the gateway at {address} requires a token, and the environment has none"
         raise UsageError(msg)
-    context = _trusting() if kind == "tls" else None
+    context = trusting_here() if kind == "tls" else None
+    if context is None and kind == "tls":
+        msg = f"the gateway speaks TLS: {AUTHORITIES_VARIABLE} is to name a file"
+        raise UsageError(msg)
     host, _, port = place.rpartition(":")
     host = host.strip("[]")
     connection = socket.create_connection((host, int(port)), _CONNECT_S)
@@ -82,15 +88,3 @@ def keep_alive(connection: socket.socket) -> None:
     ):
         if (option := getattr(socket, name, None)) is not None:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
-def _trusting() -> ssl.SSLContext:
-    """A client's context that trusts the authorities in this process's environment."""
-    authorities = authorities_here()
-    if authorities is None:
-        msg = f"the gateway speaks TLS: {AUTHORITIES_VARIABLE} is to name a file"
-        raise UsageError(msg)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_verify_locations(cadata=authorities.decode("ascii"))
-    return context

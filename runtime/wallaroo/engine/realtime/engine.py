@@ -11,7 +11,7 @@ from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.records import JOURNAL
 from wallaroo.engine.base import EngineSettings, Launch, OnBatch
-from wallaroo.engine.gateway_api import CheckpointProgress, Connect
+from wallaroo.engine.gateway_api import CheckpointProgress, GatewayAPI
 from wallaroo.engine.realtime.checkpoint import (
     check_partitions,
     check_that_spark_has_all,
@@ -20,7 +20,7 @@ from wallaroo.engine.realtime.checkpoint import (
     place_of,
 )
 from wallaroo.engine.realtime.jar import jar
-from wallaroo.engine.realtime.messages import Addressed, Place
+from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.realtime.placement import is_local
 from wallaroo.engine.realtime.running import RunningRealTime
 from wallaroo.engine.realtime.settings import SETTINGS, local_master, slots_of
@@ -87,18 +87,17 @@ class RealTime(SparkEngine):
         settings: EngineSettings,
         program: Program,
         layout: StateLayout,
-        connect: Connect,
+        gateway: GatewayAPI,
         launched: Launch,
         scratch: Path,
         on_batch: OnBatch = lambda _batch: None,
     ) -> RunningRealTime:
         """See `Engine.start`."""
         assert isinstance(launched, SparkLaunch)
-        assert isinstance(connect, Addressed)
         check_partitions(layout)
         owner.take(layout.checkpoint, self.name)
         remove_leftovers(layout.checkpoint)
-        return RunningRealTime(settings, program, layout, connect, launched, scratch, on_batch)
+        return RunningRealTime(settings, program, layout, gateway, launched, scratch, on_batch)
 
     def progress(self, checkpoint: Path) -> CheckpointProgress:
         """See `Engine.progress`."""

@@ -9,9 +9,8 @@ import json
 import marshal
 import struct
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.records import Chunk, Outputs, Tally
@@ -28,34 +27,6 @@ what was published; a failure. `FINISH` says that the epoch has ended."""
 _HEAD = struct.Struct(">QQQ?")
 _NEXT = struct.Struct(">QB?")
 _REPORT = struct.Struct(">QI")
-
-
-_UNIX = "grpc+unix://"
-
-
-def chunks_socket(location: str) -> Path | None:
-    """The socket for chunks of the gateway whose internal API is at *location*.
-
-    None if that is not a Unix socket: then the gateway has a port for chunks.
-    """
-    if not location.startswith(_UNIX):
-        return None
-    return Path(location.removeprefix(_UNIX)).with_name("chunks.sock")
-
-
-@runtime_checkable
-class Addressed(Protocol):
-    """A `Connect` that knows where the gateway takes chunks."""
-
-    claim: int | None
-    """Number of the driver's lease."""
-
-    def chunks_address(self) -> str:
-        """The address of the gateway for `channel.connect`, from the gateway itself.
-
-        Raises:
-            RuntimeFailure: The gateway does not answer, or has none.
-        """
 
 
 class Place(NamedTuple):

@@ -33,6 +33,7 @@ from wallaroo.engine.spark.slots import spark_hash
 from wallaroo.engine.spark.worker_version import check_version, version_here
 from wallaroo.errors import DamagedFile, OtherVersion
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.system.credentials import take_token
 
 CUT_OFF = 75
 """Exit code of a process that ends because the gateway or Java has cut it off."""
@@ -124,6 +125,7 @@ def run(pickled: bytes, role: int, java_socket: str, files: str) -> NoReturn:
 
 def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
     capture_worker_logs(None, worker=worker_name())
+    token = take_token()
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(java_socket)
     java = FrameSocket(connection)
@@ -143,7 +145,7 @@ def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
         gc.collect()
         gc.freeze()
         gc.disable()  # the collector is called between chunks
-    gateway = connect(job.gateway)
+    gateway = connect(job.gateway, token)
     note_connections([gateway.fileno()])
     gateway.send(pack_json(HELLO, Hello(job.claim, job.attempt, role, job.partitions)))
     _end_with(gateway)

@@ -17,7 +17,7 @@ import structlog
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.base import Batch, EngineSettings, OnBatch
 from wallaroo.engine.batch_sizing import BatchCosts
-from wallaroo.engine.realtime.messages import Addressed
+from wallaroo.engine.gateway_api import GatewayAPI
 from wallaroo.engine.realtime.metrics import RealTimeMetrics
 from wallaroo.engine.realtime.placement import Placement, is_local
 from wallaroo.engine.realtime.process import Job
@@ -56,7 +56,7 @@ class RunningRealTime(RunningOnSpark):
         settings: EngineSettings,
         program: Program,
         layout: StateLayout,
-        connect: Addressed,
+        gateway: GatewayAPI,
         launched: Launch,
         scratch: Path,
         on_batch: OnBatch,
@@ -88,7 +88,7 @@ class RunningRealTime(RunningOnSpark):
             if self._placement is not None:
                 self._placement.take()
             try:
-                address = connect.chunks_address()
+                address = gateway.chunks_address()
             except RuntimeFailure as error:
                 raise NotYet(str(error)) from error
             job = self._job
@@ -111,11 +111,10 @@ class RunningRealTime(RunningOnSpark):
             found = settings.application.absolute()
             if not settings.everywhere:
                 found = shipping.ship(self._spark.session, settings.application, scratch)
-            assert connect.claim is not None
             self._job = Job(
                 found,
                 "",
-                connect.claim,
+                gateway.claim,
                 0,
                 layout.checkpoint,
                 layout.partitions,

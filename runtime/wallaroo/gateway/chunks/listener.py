@@ -14,7 +14,7 @@ from typing import TypeVar
 from wallaroo.engine.realtime.channel import PROOF_BYTES, keep_alive, proof
 from wallaroo.engine.realtime.frames import Stream
 from wallaroo.errors import RuntimeFailure
-from wallaroo.system.binding import listening_socket, why_not_bound
+from wallaroo.system.binding import listening_at, listening_socket, why_not_bound
 from wallaroo.system.guesses import Guesses
 from wallaroo.system.strangers import Strangers
 from wallaroo.system.tls_stream import TLSStream
@@ -37,7 +37,7 @@ class Listener:
         token: The token that peers must prove to know; None for a Unix socket.
         context: Certificate and key, for TLS.
         hello_s: Time for a peer to introduce itself.
-        guesses: Slows down addresses that prove a wrong token.
+        guesses: Counts and logs wrong proofs.
     """
 
     def __init__(
@@ -61,10 +61,7 @@ class Listener:
     @classmethod
     def at_path(cls, path: Path) -> Listener:
         """Listen at a Unix socket, in a directory that only this user can enter."""
-        path.unlink(missing_ok=True)  # of a gateway that was killed
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(path))
-        return cls(listener, None)
+        return cls(listening_at(path, _BACKLOG), None)
 
     @classmethod
     def at_port(
@@ -141,13 +138,11 @@ class Listener:
                 return None
             shown += piece
         host = str(connection.getpeername()[0])
-        if self._guesses.wait_s(host):
-            return None
-        if not hmac.compare_digest(shown, self._proof):
+        if hmac.compare_digest(shown, self._proof):
+            return stream
+        if not self._guesses.wait_s(host):
             self._guesses.note_wrong(host, "the token is not this gateway's", action="chunks")
-            return None
-        self._guesses.note_right(host)
-        return stream
+        return None
 
 
 def _shut_down(connection: socket.socket) -> None:

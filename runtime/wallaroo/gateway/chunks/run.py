@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from wallaroo.dataflow.records import Tally
-from wallaroo.engine.gateway_api import Stopped
 from wallaroo.engine.realtime.frames import FrameSocket
 from wallaroo.engine.realtime.messages import (
     BEGIN,
@@ -51,7 +50,7 @@ from wallaroo.gateway.chunks.room import with_room
 from wallaroo.gateway.chunks.spacing import Spacing
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.chunks.ticks import Ticks
-from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder, Stopped
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk, Progress
 from wallaroo.system.failpoints import fault

@@ -8,10 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from wallaroo.dataflow.records import Chunk, FailedMessage
-from wallaroo.engine.gateway_api import Stopped
+from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.journal.journal import NEVER, Journal
 from wallaroo.model.application import Application
+
+
+class Stopped(RuntimeFailure):
+    """A message that failed stops the application."""
 
 
 class Evidence(NamedTuple):

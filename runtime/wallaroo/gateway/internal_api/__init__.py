@@ -1,1 +1,1 @@
-"""The gateway's API for engines and commands, over Arrow Flight: both ends of it."""
+"""The gateway's API for drivers and commands, over HTTP: both ends of it."""

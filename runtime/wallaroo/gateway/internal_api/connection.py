@@ -1,4 +1,4 @@
-"""A connection to a gateway's internal API, over which calls are repeated until they are answered.
+"""Calls of a gateway's internal API, which are repeated until they are answered.
 
 A gateway may be killed and restarted, or be unresponsive for a while: each call is repeated until
 it is answered, for a limited time. That is safe because the gateway does nothing twice: a caller
@@ -7,20 +7,27 @@ cannot know whether only the answer was lost.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
+import socket
+import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-from pyarrow import flight
-
-from wallaroo.engine.gateway_api import Stopped
-from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.gateway.internal_api.auth import Credentials
-from wallaroo.gateway.internal_api.door import CALL_BYTES
-from wallaroo.gateway.internal_api.service import GREETING, NO_ROOM, STOPPED
-from wallaroo.system.credentials import AUTHORITIES_VARIABLE, authorities_here, token_here
+from wallaroo.errors import RuntimeFailure, UsageError, reason_of
+from wallaroo.gateway.internal_api.calls import (
+    AWAY,
+    CALL_BYTES,
+    FENCING_HEADER,
+    NO_ROOM,
+    PATH,
+    REFUSED,
+    TOKEN_HEADER,
+)
+from wallaroo.gateway.internal_api.location import socket_in
+from wallaroo.system.credentials import AUTHORITIES_VARIABLE, token_here, trusting_here
 
 PATIENCE_S = 60.0
 """Seconds that a gateway may be away: several times what a new one takes to start."""
@@ -28,30 +35,25 @@ _ANSWER_S = 60.0
 """Seconds that a call may take: the other machine may have vanished."""
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 1.0
 """Pause before a call is repeated: doubles from the first to the most."""
-SMALL_BYTES = 16 * 1024
-"""Larger calls wait until the gateway has accepted another one: see `door`."""
-_CHANNEL_OPTIONS = [
-    # the channel's own pauses between connections grow to two minutes
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 500),
-    ("grpc.use_local_subchannel_pool", 1),
-]
-_GONE = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
-"""What Flight raises if there was no answer; a gateway that closes cancels calls in progress."""
-_REFUSED = (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError)
 
 
 class Refused(RuntimeFailure):
     """The gateway rejects this process: its token is wrong, or another driver has the lease."""
 
 
+class _Unanswered(Exception):
+    """A call may be repeated."""
+
+    def __init__(self, reason: str, code: str = AWAY) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
 class Connection:
-    """A connection to a gateway.
+    """Calls one gateway, from any thread; each call has a connection of its own.
 
     Args:
-        location: Where the gateway's internal API is: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or
-            `grpc+tls://HOST:PORT`.
+        location: Where the gateway's internal API is, see `location`.
         claim: Number of the lease under which calls are made; None for calls without one.
         patience_s: Seconds to keep trying while the gateway does not answer.
         gone: Returns whether the gateway is known not to come back; then nothing is repeated.
@@ -77,84 +79,92 @@ class Connection:
         self._patience_s = patience_s
         self._gone = gone
         self._claim = claim
-        self._greeted = False
-        """Whether the gateway has accepted a call on this connection."""
-        credentials = Credentials(token or token_here(), lambda: self._claim)
-        self._client = flight.FlightClient(
-            location,
-            generic_options=_CHANNEL_OPTIONS,
-            middleware=[credentials],
-            **_tls_options(location, verify=verify),
-        )
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
+        self._token = token or token_here()
+        self._context = _context(location, verify=verify)
 
     def _ask(self, action: str, argument: dict[str, Any], wait_s: float = 0.0) -> Any:
-        return json.loads(self._call(action, json.dumps(argument).encode(), wait_s))
-
-    def _call(self, action: str, body: bytes, wait_s: float = 0.0) -> bytes:
         """The answer to *action*, which may take *wait_s* seconds longer than others."""
+        body = json.dumps(argument).encode()
         if len(body) > CALL_BYTES:
             msg = (
                 f"gateway call {action!r} has {len(body):,} bytes, and the gateway takes "
-                f"{CALL_BYTES:,}: let messages and outputs be smaller"
+                f"{CALL_BYTES:,}: ask for less at a time"
             )
             raise RuntimeFailure(msg)
-        request = flight.Action(action, body)
-        options = flight.FlightCallOptions(timeout=wait_s + _ANSWER_S)
         patience = _Patience(action, self._patience_s, self._gone)
         while True:
             try:
-                if len(body) > SMALL_BYTES and not self._greeted:
-                    list(self._client.do_action(flight.Action(GREETING, b""), options))
-                (answer,) = self._client.do_action(request, options)
-                self._greeted = True
-            except _GONE as error:
-                self._greeted = False
+                return self._answer(action, body, wait_s + _ANSWER_S)
+            except _Unanswered as error:
                 patience.wait(error)
-            except (flight.FlightError, pa.ArrowException) as error:
-                raise _failure(action, error) from error
-            else:
-                return bytes(answer.body.to_pybytes())
 
-    def _rows(self, action: str, rest: Mapping[str, Any]) -> Iterator[list[Any]]:
-        """The rows of a stream, in blocks.
-
-        Args:
-            action: Name of the stream, for errors.
-            rest: What to ask for. The caller updates it after each block, so that the stream
-                resumes after the last block if it is interrupted.
-        """
-        patience = _Patience(action, self._patience_s, self._gone)
-        options = flight.FlightCallOptions(timeout=_ANSWER_S)
-        while True:
+    def _answer(self, action: str, body: bytes, timeout_s: float) -> Any:
+        headers = {"Content-Type": "application/json"}
+        if self._token is not None:
+            headers[TOKEN_HEADER] = f"Bearer {self._token}"
+        if self._claim is not None:
+            headers[FENCING_HEADER] = str(self._claim)
+        with contextlib.closing(self._connection(timeout_s)) as connection:
             try:
-                request = flight.Ticket(json.dumps(rest).encode())
-                for piece in self._client.do_get(request, options):
-                    patience.renew()
-                    columns = [column.to_pylist() for column in piece.data.columns]
-                    yield list(zip(*columns, strict=True))
-            except _GONE as error:
-                patience.wait(error)
-            except (flight.FlightError, pa.ArrowException) as error:
-                raise _failure(action, error) from error
-            else:
-                return
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    # a gateway that refuses the call has perhaps not read all of it
+                    connection.request("POST", f"{PATH}{action}", body, headers)
+                response = connection.getresponse()
+                content = response.read()
+            except (OSError, http.client.HTTPException) as error:
+                raise _Unanswered(_reason(error)) from error
+        try:
+            answer = json.loads(content)
+            if response.status == http.client.OK:
+                return answer
+            code, message = answer["error"], answer["message"]
+        except (ValueError, LookupError, TypeError) as error:
+            msg = f"gateway call {action!r} failed: HTTP status {response.status} without an answer"
+            raise RuntimeFailure(msg) from error
+        if code in {AWAY, NO_ROOM}:
+            raise _Unanswered(message, code)
+        if code == REFUSED:
+            msg = f"the gateway refused {action!r}: {message}"
+            raise Refused(msg)
+        msg = f"gateway call {action!r} failed: {message}"
+        raise RuntimeFailure(msg)
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        if (path := socket_in(self._location)) is not None:
+            return _UnixConnection(str(path), timeout_s)
+        address = self._location.partition("://")[2]
+        if self._context is None:
+            return http.client.HTTPConnection(address, timeout=timeout_s)
+        return http.client.HTTPSConnection(address, timeout=timeout_s, context=self._context)
 
 
-def _tls_options(location: str, *, verify: bool) -> dict[str, Any]:
-    """What Flight's client needs for TLS."""
-    if not location.startswith("grpc+tls://"):
-        return {}
+class _UnixConnection(http.client.HTTPConnection):
+    """A connection to a Unix socket."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("gateway", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect; for `http.client`."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _context(location: str, *, verify: bool) -> ssl.SSLContext | None:
+    """What TLS to the gateway at *location* requires; None if that speaks none."""
+    if not location.startswith("https://"):
+        return None
     if not verify:
-        return {"disable_server_verification": True}
-    authorities = authorities_here()
-    if authorities is None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context
+    trusting = trusting_here()
+    if trusting is None:
         msg = f"the gateway at {location} speaks TLS: {AUTHORITIES_VARIABLE} is to name a file"
         raise UsageError(msg)
-    return {"tls_root_certs": authorities}
+    return trusting
 
 
 class _Patience:
@@ -167,41 +177,28 @@ class _Patience:
     """
 
     def __init__(self, action: str, seconds: float, gone: Callable[[], bool]) -> None:
-        self.action = action
+        self._action = action
         self._seconds, self._gone = seconds, gone
-        self.renew()
-
-    def renew(self) -> None:
-        """Start again: the gateway has answered something."""
         self._pause = _PAUSE_FIRST_S
         self._give_up: float | None = None
 
-    def wait(self, error: Exception) -> None:
+    def wait(self, error: _Unanswered) -> None:
         """Wait before the next attempt, after *error*.
 
         Raises:
             RuntimeFailure: It has been long enough.
         """
         now = time.monotonic()
-        if self._give_up is None or _code(error) == NO_ROOM:  # which is also an answer
+        if self._give_up is None or error.code == NO_ROOM:  # which is also an answer
             self._give_up = now + self._seconds
         if now >= self._give_up or self._gone():
-            raise _failure(self.action, error, self._seconds) from error
+            tried = f" after {self._seconds:.0f} s" if self._seconds else ""
+            msg = f"gateway call {self._action!r} failed{tried}: {error}"
+            raise RuntimeFailure(msg) from error
         time.sleep(min(self._pause, self._give_up - now))
         self._pause = min(2 * self._pause, _PAUSE_MOST_S)
 
 
-def _failure(action: str, error: Exception, tried_s: float = 0.0) -> RuntimeFailure:
-    text = str(error).split(". Detail:")[0]
-    reason = text.splitlines()[0] if text else type(error).__name__
-    if _code(error) == STOPPED:
-        return Stopped(reason)
-    if isinstance(error, _REFUSED):
-        return Refused(f"the gateway refused {action!r}: {reason}")
-    tried = f" after {tried_s:.0f} s" if tried_s else ""
-    return RuntimeFailure(f"gateway call {action!r} failed{tried}: {reason}")
-
-
-def _code(error: Exception) -> bytes:
-    """What goes with *error* for programs to read, if the gateway has answered with it."""
-    return error.extra_info if isinstance(error, flight.FlightError) else b""
+def _reason(error: Exception) -> str:
+    reason = reason_of(error) if isinstance(error, OSError) else str(error)
+    return reason or type(error).__name__

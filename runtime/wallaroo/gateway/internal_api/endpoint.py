@@ -18,7 +18,7 @@ class Endpoint:
     """How to reach a gateway, for processes that may read its state directory."""
 
     location: str
-    """Where it listens: `grpc+unix:///PATH`, `grpc://HOST:PORT`, or `grpc+tls://HOST:PORT`."""
+    """Where it listens, see `location`."""
     token: str | None
     """The token to send."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from wallaroo import __version__
 
-API = 2
+API = 3
 """Version of the internal API: it increases with each change that an older end would misread."""
 
 
@@ -35,7 +35,7 @@ def check_version(driver: Mapping[str, Any]) -> None:
         Traceback (most recent call last):
             ...
         wallaroo.gateway.internal_api.versions.VersionMismatch: the driver runs wallaroo 0.9 \
-(internal API 9), the gateway wallaroo 0.1.0 (internal API 2): run both from one image
+(internal API 9), the gateway wallaroo 0.1.0 (internal API 3): run both from one image
     """
     if driver.get("api") != API:
         version, api = driver.get("version", "(unknown)"), driver.get("api", "unknown")

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.dataflow.records import FailedMessage, Outputs, Tally
-from wallaroo.engine.gateway_api import StateChange
 from wallaroo.gateway.database import connect, transaction, unsynced
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
@@ -28,7 +27,7 @@ from wallaroo.gateway.outbox.metrics import MetricsTable
 from wallaroo.gateway.outbox.queues import SCHEMA as QUEUES_SCHEMA
 from wallaroo.gateway.outbox.queues import Delivery, OutputQueues
 from wallaroo.gateway.outbox.staging import SCHEMA as STAGING_SCHEMA
-from wallaroo.gateway.outbox.staging import Staging
+from wallaroo.gateway.outbox.staging import Staging, StateChange
 from wallaroo.gateway.row_sums import keep_sums
 from wallaroo.metrics.samples import HotKey, Sample
 from wallaroo.system.failpoints import fault

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from wallaroo.dataflow.records import Outputs, Tally
-from wallaroo.engine.gateway_api import StateChange
 from wallaroo.gateway.database import DamagedDatabase, checksum, file_of
 
 SCHEMA = """
@@ -29,6 +28,19 @@ CREATE TABLE IF NOT EXISTS change (
     state TEXT NOT NULL, bucket INTEGER NOT NULL, change BLOB NOT NULL, sum INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS change_epoch ON change (run, epoch);
 """
+
+
+class StateChange(NamedTuple):
+    """A change of the entities of one bucket, which the gateway does not look into."""
+
+    state: str
+    """Name of the state."""
+    bucket: int
+    """Number of the bucket."""
+    change: bytes
+    """The change, in the engine's own format."""
+
+
 INSERT_STAGED = "INSERT INTO staged (token, sink, lengths, data, sum) VALUES (?, ?, ?, ?, ?)"
 INSERT_CHANGE = (
     "INSERT INTO change (run, epoch, state, bucket, change, sum) VALUES (?, ?, ?, ?, ?, ?)"

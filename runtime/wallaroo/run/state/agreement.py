@@ -135,17 +135,15 @@ class GatewayFiles:
 
     def held(self) -> Holdings:
         """See `Files.held`."""
-        with self._client() as client:
-            return client.held()
+        return self._client().held()
 
     def accept(self, progress: CheckpointProgress) -> None:
         """See `Files.accept`; the gateway restarts to do it."""
-        with self._client() as client:
-            before = client.held().openings
-            client.accept_lost(progress)
-            while client.held().openings[-1:] == before[-1:]:
-                time.sleep(_PAUSE_S)
+        client = self._client()
+        before = client.held().openings
+        client.accept_lost(progress)
+        while client.held().openings[-1:] == before[-1:]:
+            time.sleep(_PAUSE_S)
 
-    def _client(self) -> contextlib.closing[ControlClient]:
-        made = ControlClient(self._location, claim=self._fencing_token, patience_s=self._patience_s)
-        return contextlib.closing(made)
+    def _client(self) -> ControlClient:
+        return ControlClient(self._location, claim=self._fencing_token, patience_s=self._patience_s)

@@ -37,11 +37,9 @@ def dead_letter_actions(state_dir: Path) -> Iterator[DeadLetterActions]:
     except RuntimeFailure:
         endpoint = Endpoint.read(state_dir)
         # the process that holds the lock has the port, so there is no need to verify a certificate
-        client = GatewayClient(
+        yield GatewayClient(
             endpoint.location, patience_s=_PATIENCE_S, token=endpoint.token, verify=False
         )
-        with contextlib.closing(client):
-            yield client
         return
     outbox = Outbox(state_dir / "outbox.db", GatewaySettings.outbox_bytes)
     journal = Journal(state_dir / "journal.db", JournalLimits())

@@ -1,0 +1,127 @@
+"""A stand-in for an engine at a gateway: it gives chunks the outputs that a test wants."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.dataflow.records import Chunk, Outputs, Tally
+from wallaroo.engine.realtime.channel import connect
+from wallaroo.engine.realtime.frames import FrameSocket
+from wallaroo.engine.realtime.messages import (
+    BEGIN,
+    DRIVER,
+    HELLO,
+    READER,
+    TASK,
+    Hello,
+    Place,
+    Report,
+    pack_json,
+    pack_report,
+    task_in,
+)
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.chunks.tail import JournalTail
+from wallaroo.gateway.consistency.agreement import JOURNAL
+from wallaroo.gateway.internal_api.client import ControlClient, LeaseClient
+from wallaroo.gateway.internal_api.location import chunks_socket
+
+RUN = "run"
+"""Name of its query."""
+_AT_ONCE = {(0, 0): 0}
+"""Asks for a tick, which is the next chunk if no messages come."""
+
+
+class StandIn:
+    """An engine without user code, which outlives the gateway at *location*.
+
+    Like an engine, it gives a chunk that it is handed again the same outputs.
+
+    Args:
+        location: Location of the gateway's internal API.
+        ticks: Whether ticks are chunks where no messages are; they count as backlog.
+    """
+
+    def __init__(self, location: str, *, ticks: bool = True) -> None:
+        self._location, self._ticks = location, ticks
+        self._made: list[Report] = []
+        """By chunk, from number 1 on."""
+        self._frames: tuple[FrameSocket, FrameSocket] | None = None
+
+    def publish(
+        self,
+        *outputs: Outputs,
+        tally: Tally | None = None,
+        changes: bytes = b"",
+        patient: bool = True,
+    ) -> None:
+        """Let the next chunk have these results, and wait until it is published.
+
+        Raises:
+            RuntimeFailure: The gateway has gone before it was published, and *patient* is not set.
+        """
+        tally = tally or Tally()
+        if self._ticks:
+            tally.due |= _AT_ONCE
+        number = len(self._made) + 1
+        self._made.append(Report(number, outputs, tally, changes=changes))
+        while True:
+            try:
+                return self._publish(number)
+            except (OSError, EOFError, RuntimeFailure) as error:
+                self.close()
+                if not patient:
+                    msg = "the gateway has gone"
+                    raise RuntimeFailure(msg) from error
+
+    def close(self) -> None:
+        """Leave the gateway."""
+        for frames in self._frames or ():
+            frames.close()
+        self._frames = None
+
+    def _publish(self, number: int) -> None:
+        reader, _ = self._connected()
+        while (task := self._task(reader)) < number:
+            pass
+        assert task == number, "it was published already"
+        client = ControlClient(self._location, patience_s=0.0)
+        wait_until(lambda: client.held().published.get(RUN, 0) >= number, "the publication")
+
+    def _task(self, reader: FrameSocket) -> int:
+        """Report the next chunk; returns its number."""
+        while (frame := reader.receive()) is not None:
+            if frame[:1] == TASK:
+                number = task_in(frame).number
+                reader.send(*pack_report(self._made[number - 1]))
+                return number
+            self._begin(reader)  # an epoch has ended
+        raise EOFError
+
+    def _connected(self) -> tuple[FrameSocket, FrameSocket]:
+        if self._frames is None:
+            claim = LeaseClient(self._location, patience_s=PATIENCE_S).claim("stand-in").number
+            path = chunks_socket(self._location)
+            with contextlib.ExitStack() as opened:
+                frames = []
+                for role in (DRIVER, READER):
+                    frames.append(connect(str(path)))
+                    opened.callback(frames[-1].close)
+                    frames[-1].send(pack_json(HELLO, Hello(claim, 1, role, 0)))
+                opened.pop_all()
+            driver, reader = frames
+            self._frames = reader, driver
+            self._begin(reader)
+        return self._frames
+
+    def _begin(self, reader: FrameSocket) -> None:
+        """Begin an epoch before all chunks, so that the gateway forgets none."""
+        reader.send(pack_json(BEGIN, [RUN, self._ticks, *Place()]))
+
+
+def journal_of(directory: Path, start: int = 0) -> list[Chunk]:
+    """The messages from *start* on in the journal of a *directory*, whose gateway may run."""
+    with contextlib.closing(JournalTail(directory / JOURNAL)) as tail:
+        return [chunk for chunk in tail.read(start, 1 << 40) if chunk.source >= 0]
