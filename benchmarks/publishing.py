@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from benchmarks import streams
 from wallaroo.dataflow.entities import EntityCache
-from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
+from wallaroo.wire.records import Outputs, Tally
 
 INTERVALS_S = (0.001, 0.002, 0.005, 0.010, 0.050)
 """Time from one publication to the next."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tests.gateway.harness import outputs
 from tests.helpers import wait_until
-from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.wire.records import Tally
 
 
 class PublishingOutbox:

@@ -19,7 +19,6 @@ from tests.gateway.test_server import RunningGateway
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.builder import DeclaredApplication
 from wallaroo.connectors import threads
-from wallaroo.dataflow.records import JOURNAL, FailedMessage, Tally
 from wallaroo.errors import ApplicationError
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.connectors import SourceConnectors
@@ -29,6 +28,7 @@ from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
+from wallaroo.wire.records import JOURNAL, FailedMessage, Tally
 
 ALL = Choice()
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import wallaroo
 from tests.dashboard.feed import PIPELINE, START, Dashboard, Feed, serving
-from wallaroo.dataflow.records import FailedMessage
 from wallaroo.engine.base import Progress, TimedBatch
 from wallaroo.engine.metrics import KnownError
 from wallaroo.metrics import catalogue
@@ -16,6 +15,7 @@ from wallaroo.metrics.samples import Distribution, HotKey, Sample
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.system.restarts import Restart
+from wallaroo.wire.records import FailedMessage
 
 TOKEN = "let me change things"
 WINDOWED = "Readings"

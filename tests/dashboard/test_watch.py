@@ -14,7 +14,6 @@ from tests.dashboard.feed import FAST, PIPELINE, SLOW, START, Feed, serving
 from tests.dashboard.viewer import Viewer
 from tests.helpers import PATIENCE_S, WORD_COUNT
 from wallaroo.dashboard.watch import Watch
-from wallaroo.dataflow.records import FailedMessage
 from wallaroo.engine.base import Progress, TimedBatch
 from wallaroo.engine.metrics import KnownError
 from wallaroo.engine.realtime.metrics import PUBLICATION
@@ -23,6 +22,7 @@ from wallaroo.metrics.samples import Distribution, HotKey, Sample
 from wallaroo.model.resolve import resolve
 from wallaroo.system.restarts import Restart
 from wallaroo.testing import load
+from wallaroo.wire.records import FailedMessage
 
 
 @pytest.fixture

@@ -12,12 +12,11 @@ import pytest
 from tests.helpers import framing_of
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import EntityCache
-from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
-from wallaroo.dataflow.records import TICK_SOURCE, Chunk, Outputs, Schedule, Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
+from wallaroo.wire.records import TICK_SOURCE, Chunk, Outputs, Packed, Schedule, Tally
 
 BUCKETS = 3
 Sent = list[tuple[str, bytes]]

@@ -12,13 +12,12 @@ from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
-from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of
-from wallaroo.dataflow.records import Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Application
+from wallaroo.wire.records import Packed, Tally
 
 
 class Log:

@@ -10,9 +10,9 @@ import wallaroo
 from tests.dataflow.harness import Driven, chunks
 from tests.helpers import framing_of
 from wallaroo.connectors.kafka.records import packed
-from wallaroo.dataflow.records import Chunk, FailedMessage
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
+from wallaroo.wire.records import Chunk, FailedMessage
 
 
 @wallaroo.decoder(header_length=2, length_fmt=">H")

@@ -14,10 +14,11 @@ import wallaroo
 from tests.applications.counting import Count, count, decode, encode
 from tests.dataflow.harness import Driven, chunks
 from wallaroo.dataflow.decoding import Router
-from wallaroo.dataflow.packing import Packed, holds_rows
+from wallaroo.dataflow.packing import holds_rows
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
+from wallaroo.wire.records import Packed
 
 
 class Unknown:

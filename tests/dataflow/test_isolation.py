@@ -32,12 +32,12 @@ from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.process_health import note_connections, note_task
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.resolve import resolve
+from wallaroo.wire.records import Outputs, Tally
 
 LIMIT_S = 1.0
 

@@ -19,10 +19,10 @@ import wallaroo
 from tests.dataflow.harness import Driven, tick
 from tests.dataflow.joined_by_hand import ByHand, Kind
 from wallaroo import nanoseconds
-from wallaroo.dataflow.records import Chunk
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import Simulation, simulate
+from wallaroo.wire.records import Chunk
 
 
 class Event(NamedTuple):

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests import odd_keys
 from tests.dataflow.harness import Driven, Sent, chunks, tick
 from wallaroo.api.places import place_of
-from wallaroo.dataflow.records import Tally
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import Simulation, simulate
+from wallaroo.wire.records import Tally
 
 pytestmark = pytest.mark.filterwarnings("ignore::wallaroo.testing.UnlistedKeysWarning")
 

@@ -17,12 +17,12 @@ from tests.helpers import framing_of
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.records import Chunk, FailedMessage, Outputs, Tally
 from wallaroo.dataflow.results import TaskResults, preview
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
+from wallaroo.wire.records import Chunk, FailedMessage, Outputs, Tally
 
 Message = tuple[str, int]
 

@@ -13,10 +13,10 @@ import wallaroo
 from tests.dataflow.harness import Driven, tick
 from tests.dataflow.single_bucket import Engine
 from wallaroo.dataflow.entities import EntityCache
-from wallaroo.dataflow.records import Chunk
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import Simulation, simulate
+from wallaroo.wire.records import Chunk
 
 MS = 1_000_000
 S = 1_000 * MS

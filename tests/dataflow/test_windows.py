@@ -19,10 +19,10 @@ from tests.dataflow.harness import Driven, tick
 from tests.dataflow.written_out import Given, Layout, WrittenOut
 from wallaroo import Window, nanoseconds
 from wallaroo.api.windows import LatePolicy
-from wallaroo.dataflow.records import Chunk
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
+from wallaroo.wire.records import Chunk
 
 
 class Event(NamedTuple):

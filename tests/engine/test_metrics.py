@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from wallaroo.engine.microbatch.metrics import BATCH
 
-from wallaroo.dataflow.records import FailedMessage, Tally
-from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.engine.base import Batch, Progress
 from wallaroo.engine.metrics import EngineMetrics
-from wallaroo.engine.microbatch.metrics import BATCH
-from wallaroo.engine.realtime.messages import Publication
 from wallaroo.engine.realtime.metrics import RealTimeMetrics, timed
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import Metric
 from wallaroo.metrics.samples import Distribution
+from wallaroo.wire.chunk_messages import Publication
+from wallaroo.wire.records import FailedMessage, Tally
+from wallaroo.wire.task_metrics import TaskMetrics
 
 
 def tally(messages: int) -> Tally:

@@ -6,12 +6,12 @@ import pytest
 from structlog.testing import capture_logs
 
 import wallaroo
-from wallaroo.dataflow.records import Tally
-from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.engine.base import Batch
 from wallaroo.engine.reports import Reports
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
+from wallaroo.wire.records import Tally
+from wallaroo.wire.task_metrics import TaskMetrics
 
 
 def unknown(state: str, keys: range) -> Tally:

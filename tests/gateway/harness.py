@@ -18,13 +18,13 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.places import Place
 from wallaroo.connectors.tcp.resolve import TCPSink, TCPSource
 from wallaroo.connectors.tcp.source import TCPListener
-from wallaroo.dataflow.records import Outputs
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import Framing
+from wallaroo.wire.records import Outputs
 
 T = TypeVar("T")
 U32 = Framing(4, ">I")

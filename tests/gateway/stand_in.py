@@ -6,10 +6,13 @@ import contextlib
 from pathlib import Path
 
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import Chunk, Outputs, Tally
-from wallaroo.engine.realtime.channel import connect
-from wallaroo.engine.realtime.frames import FrameSocket
-from wallaroo.engine.realtime.messages import (
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.chunks.tail import JournalTail
+from wallaroo.gateway.consistency.agreement import JOURNAL
+from wallaroo.gateway.internal_api.client import ControlClient, LeaseClient
+from wallaroo.gateway.internal_api.location import chunks_socket
+from wallaroo.wire.channel import connect
+from wallaroo.wire.chunk_messages import (
     BEGIN,
     DRIVER,
     HELLO,
@@ -22,11 +25,8 @@ from wallaroo.engine.realtime.messages import (
     pack_report,
     task_in,
 )
-from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.chunks.tail import JournalTail
-from wallaroo.gateway.consistency.agreement import JOURNAL
-from wallaroo.gateway.internal_api.client import ControlClient, LeaseClient
-from wallaroo.gateway.internal_api.location import chunks_socket
+from wallaroo.wire.frame_socket import FrameSocket
+from wallaroo.wire.records import Chunk, Outputs, Tally
 
 RUN = "run"
 """Name of its query."""

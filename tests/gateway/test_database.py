@@ -12,7 +12,6 @@ import pytest
 
 from tests.gateway.harness import outputs, undeletable
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import Tally
 from wallaroo.errors import RESTORE, RuntimeFailure
 from wallaroo.gateway.database import (
     DamagedDatabase,
@@ -26,6 +25,7 @@ from wallaroo.gateway.journal import journal as journal_module
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.wire.records import Tally
 
 
 def fill(database: sqlite3.Connection) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.monitoring import Monitor
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.application import Application
+from wallaroo.wire.records import Outputs, Tally
 
 
 class Delivering(Outbox):

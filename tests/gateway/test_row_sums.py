@@ -13,7 +13,6 @@ import pytest
 
 from tests.gateway.harness import outputs
 from tests.helpers import PATIENCE_S
-from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.consistency.damage import check_for_damage
 from wallaroo.gateway.database import DamagedDatabase, connect
 from wallaroo.gateway.journal.journal import Journal
@@ -23,6 +22,7 @@ from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
 from wallaroo.gateway.row_sums import TABLES
 from wallaroo.gateway.startup import take
+from wallaroo.wire.records import Tally
 
 SOURCES = ["lines"]
 _CHANGED = {int: "{0} + 1", str: "{0} || 'x'", bytes: "x'ff'", type(None): "'x'"}

@@ -18,7 +18,6 @@ from wallaroo.connectors.files.sink import FileSink
 from wallaroo.connectors.files.source import FileSource
 from wallaroo.connectors.python.resolve import CustomSink, CustomSource
 from wallaroo.connectors.tcp import sink as tcp_sink
-from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import SourceStatus
@@ -26,6 +25,7 @@ from wallaroo.gateway.server import Gateway
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.model.application import Application, Branch, Pipeline
 from wallaroo.model.endpoints import Sink, Source
+from wallaroo.wire.records import FailedMessage, Tally
 
 
 class RunningGateway:

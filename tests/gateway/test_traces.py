@@ -11,14 +11,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tests.gateway.harness import outputs
 from tests.helpers import PATIENCE_S
-from wallaroo.dataflow.records import Tally
-from wallaroo.engine.realtime.messages import Publication
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.traces import MessageTraces
 from wallaroo.observability.spans import Traces
 from wallaroo.observability.tracing import BatchId
+from wallaroo.wire.chunk_messages import Publication
+from wallaroo.wire.records import Tally
 
 
 class Followed:

@@ -15,8 +15,6 @@ from structlog.testing import capture_logs
 
 from tests.gateway.harness import outputs
 from tests.helpers import PATIENCE_S
-from wallaroo.dataflow.records import TICK_SOURCE, Tally
-from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.dead_letters.store import Choice
@@ -26,6 +24,8 @@ from wallaroo.gateway.marks import MarkWriter
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.startup import take
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
+from wallaroo.wire.records import TICK_SOURCE, Tally
 
 NAME, SOURCES, RUN = "Votes", ["lines"], "run"
 PAGE = 32 * 1024

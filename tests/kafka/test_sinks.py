@@ -20,8 +20,8 @@ from wallaroo.connectors.kafka.records import packed_output
 from wallaroo.connectors.kafka.resolve import KafkaSink
 from wallaroo.connectors.kafka.sink import KafkaSinkWriter
 from wallaroo.connectors.kafka.topic import Topic
-from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.wire.records import Tally
 
 
 def test_outputs_are_there_once_whatever_step_of_a_transaction_is_the_last(

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from wallaroo.dataflow.records import Tally
-from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.engine.base import Batch, Progress, TimedBatch
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.run.batch_summary import BatchSummary
+from wallaroo.wire.records import Tally
+from wallaroo.wire.task_metrics import TaskMetrics
 
 GATEWAY = GatewayStatus((), (), 1, 138_000, 0, 12.34, 0, False, 0, 0, 0, 0, 0)
 IDLE = GatewayStatus((), (), 1, 0, 0, 0.0, 0, False, 0, 0, 0, 0, 0)

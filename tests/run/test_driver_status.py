@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import Batch
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -18,6 +17,7 @@ from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.run import driver_status
 from wallaroo.run.driver_status import DriverStatus
+from wallaroo.wire.records import Tally
 
 
 class Clock:

@@ -20,8 +20,6 @@ from tests.gateway.harness import U32, outputs
 from tests.gateway.stand_in import StandIn, journal_of
 from tests.helpers import PATIENCE_S, WORD_COUNT, wait_until
 from tests.spark.harness import Receiver
-from wallaroo.dataflow.records import JOURNAL
-from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import disagreement
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -30,6 +28,8 @@ from wallaroo.run import gateway_process
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.state.agreement import GatewayFiles
 from wallaroo.system.restarts import Restarts
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
+from wallaroo.wire.records import JOURNAL
 
 
 class Running:

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wallaroo.engine.microbatch import job as batch_job
+from wallaroo.engine.microbatch import query
+
 from tests.dataflow.harness import cut
 from tests.engines import MICRO_BATCH, REAL_TIME
 from tests.helpers import ROOT, framing_of, wait_until
 from tests.spark.harness import PATIENCE_S
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import Batch, OnBatch
 from wallaroo.engine.batch_sizing import BatchLimits
-from wallaroo.engine.microbatch import job as batch_job
-from wallaroo.engine.microbatch import query
 from wallaroo.engine.realtime import process as chunk_process
 from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.realtime.query import RealTimeQuery
@@ -44,6 +44,7 @@ from wallaroo.gateway.outbox.chunks import ChunkOutbox
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.wire.framing import Framing
+from wallaroo.wire.records import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

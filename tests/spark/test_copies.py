@@ -15,8 +15,6 @@ import pytest
 from tests.engines import REAL_TIME
 from tests.helpers import free_address, processes_below, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
-from wallaroo.dataflow.records import JOURNAL
-from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.engine.registry import engine
 from wallaroo.errors import UsageError
 from wallaroo.gateway.consistency.agreement import read_held
@@ -24,6 +22,8 @@ from wallaroo.gateway.database import connect
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
+from wallaroo.wire.records import JOURNAL
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
-from wallaroo.dataflow.records import FailedMessage
 from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.gateway.connector import SourceConnector, SourceState
 from wallaroo.gateway.journal.journal import Journal
@@ -20,6 +19,7 @@ from wallaroo.metrics.samples import Sample
 from wallaroo.model.endpoints import Sink, Source
 from wallaroo.model.raised import describe_error, short_repr
 from wallaroo.observability.logs import Repeats
+from wallaroo.wire.records import FailedMessage
 
 AHEAD_BYTES = 64 * 1024**2
 """Bytes of a source's messages in the journal at most: two large batches."""

@@ -12,13 +12,13 @@ from typing import Any
 from wallaroo.dataflow.exchange import Exchange
 from wallaroo.dataflow.message_snapshots import PLAIN
 from wallaroo.dataflow.outgoing import Outgoing
-from wallaroo.dataflow.packing import TICK, Packed
+from wallaroo.dataflow.packing import TICK
 from wallaroo.dataflow.paths import SAMPLE, At, Path, Paths, key_failed
 from wallaroo.dataflow.program import OperatorChain, Program, SourcePath, StatefulStage
-from wallaroo.dataflow.records import TICK_SOURCE, Chunk
 from wallaroo.dataflow.results import NamedStep, Origin, TaskResults
 from wallaroo.dataflow.rows import Keyed
 from wallaroo.model.callers import runs_step, time_limited
+from wallaroo.wire.records import TICK_SOURCE, Chunk, Packed
 
 _DECODER = "decoder"
 """Name of the decoder in metrics; includes extracting the key if that follows immediately."""

@@ -11,13 +11,14 @@ from collections import defaultdict
 from typing import Any
 
 from wallaroo.dataflow.message_snapshots import Snapshot, restored
-from wallaroo.dataflow.packing import Group, Packed, Rows, Runs, packed_group, packed_rows
+from wallaroo.dataflow.packing import Group, Rows, Runs, packed_group, packed_rows
 from wallaroo.dataflow.paths import key_failed
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults, preview
 from wallaroo.dataflow.rows import Keyed, rows_by_bucket, selected
 from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.keys.buckets import are_safe
+from wallaroo.wire.records import Packed
 
 _DENSE = 24
 """Minimum average number of messages per key for which groups are worthwhile."""

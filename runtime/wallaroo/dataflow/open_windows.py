@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, NamedTuple
+from typing import Any
 
 from wallaroo.model.windows import Windows
+from wallaroo.wire.task_metrics import WindowFigures
 
 _NEVER = float("-inf")
-
-
-class WindowFigures(NamedTuple):
-    """Figures of the windows of one state in one bucket."""
-
-    open: int
-    """Number of open windows with messages."""
-    watermark_ns: int | None
-    """The latest watermark of a key since the bucket was opened; None if there is none."""
 
 
 class OpenWindows:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from wallaroo.dataflow.packing import Packed, Stamped, packed_items
+from wallaroo.dataflow.packing import Stamped, packed_items
 from wallaroo.dataflow.paths import At, Path
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import NOWHERE, Origin, TaskResults
 from wallaroo.model.callers import runs_step, time_limited
+from wallaroo.wire.records import Packed
 
 
 @time_limited

@@ -10,7 +10,7 @@ import marshal
 import pickle
 from collections import defaultdict
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from wallaroo.dataflow.message_snapshots import PLAIN, Snapshot, packed, unpacked
 from wallaroo.model.callers import time_limited
@@ -35,14 +35,6 @@ TICK = -1
 _GROUP, _ROWS, _STAMPED = b"g", b"r", b"s"
 _WITHOUT_REFERENCES = 2
 """A version of `marshal`; later versions look up each value to detect repetitions."""
-
-
-class Packed(NamedTuple):
-    """Packed items for one bucket at one level."""
-
-    level: int
-    bucket: int
-    blob: bytes
 
 
 def packed_group(group: Group) -> bytes:

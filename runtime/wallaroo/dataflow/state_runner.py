@@ -13,7 +13,6 @@ from wallaroo.dataflow.message_snapshots import Lost
 from wallaroo.dataflow.outgoing import Outgoing
 from wallaroo.dataflow.packing import (
     TICK,
-    Packed,
     Stamp,
     Stamped,
     holds_items,
@@ -24,7 +23,6 @@ from wallaroo.dataflow.packing import (
 )
 from wallaroo.dataflow.paths import At, Path, Paths
 from wallaroo.dataflow.program import Program, StatefulStage
-from wallaroo.dataflow.records import bounded_ns
 from wallaroo.dataflow.results import Origin, TaskResults
 from wallaroo.dataflow.timed_states import TimedStates
 from wallaroo.dataflow.timers import Timers
@@ -33,6 +31,7 @@ from wallaroo.model.application import StateCompute, WindowCompute
 from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.multiple_outputs import pair_of
 from wallaroo.model.savable import SkippedCall
+from wallaroo.wire.records import Packed, bounded_ns
 
 _MISSING = object()
 _TIMED_RUNS = 16

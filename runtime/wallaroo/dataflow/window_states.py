@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from wallaroo.dataflow.buckets import Bucket, Changes
-from wallaroo.dataflow.open_windows import OpenWindows, WindowFigures
+from wallaroo.dataflow.open_windows import OpenWindows
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.paths import SAMPLE, Path
 from wallaroo.dataflow.program import Program, StatefulStage
@@ -22,6 +22,7 @@ from wallaroo.dataflow.timers import Timers
 from wallaroo.model.application import WindowCompute
 from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.windows import Failed, Late, Windows, overdue
+from wallaroo.wire.task_metrics import WindowFigures
 
 
 class _Touched(NamedTuple):

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
-from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.records import Tally
 from wallaroo.engine.batch_sizing import BatchCosts, BatchLimits
-from wallaroo.engine.gateway_api import CheckpointProgress, GatewayAPI
+from wallaroo.engine.gateway_api import GatewayAPI
 from wallaroo.engine.stored import LastBatch, SavedState, StateLayout, StoppedState
 from wallaroo.metrics.catalogue import Metric
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.system.pod import Pod
 from wallaroo.system.restarts import Restart
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
+from wallaroo.wire.records import Packed, Tally
 
 if TYPE_CHECKING:
     from wallaroo.engine.metrics import EngineMetrics

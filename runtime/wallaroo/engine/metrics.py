@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wallaroo.dataflow.records import FailedMessage
 from wallaroo.engine.base import Batch, Progress, TimedBatch, Unit
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Histogram, Sample
+from wallaroo.wire.records import FailedMessage
 
 _KEPT_BATCHES = 30
 """Number of recent batches to keep individually."""

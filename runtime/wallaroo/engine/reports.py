@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 import structlog
 
-from wallaroo.dataflow.records import FailedMessage
-from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.engine.base import Batch
 from wallaroo.model.application import Application
 from wallaroo.model.unlisted_keys import ADVICE, UnlistedWatch
 from wallaroo.observability.logs import Repeats, relay
+from wallaroo.wire.records import FailedMessage
+from wallaroo.wire.task_metrics import TaskMetrics
 
 _NOISE = re.compile(r"TransformWithStateInPandas Python worker|Using Spark's default log4j|^\s*$")
 _ECHO = re.compile(

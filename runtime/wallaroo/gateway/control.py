@@ -9,7 +9,6 @@ from typing import Any
 
 import structlog
 
-from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import read_held
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
@@ -22,6 +21,7 @@ from wallaroo.gateway.monitoring import Monitor
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.metrics.samples import to_json
 from wallaroo.model.application import Application
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
 
 log = structlog.get_logger("wallaroo.gateway")
 

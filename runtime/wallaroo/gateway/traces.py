@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wallaroo.dataflow.records import TICK_SOURCE
-from wallaroo.engine.realtime.messages import Publication
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.observability.spans import Traces
 from wallaroo.observability.tracing import BatchId, Span
+from wallaroo.wire.chunk_messages import Publication
+from wallaroo.wire.records import TICK_SOURCE
 
 _OF_A_BATCH = 20
 """Messages of one batch that are traced at most."""

@@ -1,4 +1,5 @@
-"""What goes over sockets, as bytes: frames, acknowledgements, numbered outputs.
+"""What goes over sockets, as bytes.
 
-The gateway and the client share it; `docs/protocol.md` describes it.
+Frames, acknowledgements and numbered outputs are between the gateway and senders and receivers;
+`docs/protocol.md` describes them. Chunks and their reports are between the gateway and the engine.
 """

@@ -15,8 +15,8 @@ from wallaroo.api.connectors import OutputSink
 from wallaroo.connectors import threads
 from wallaroo.connectors.python.resolve import CustomSink
 from wallaroo.connectors.python.sink import PythonSinkWriter
-from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.wire.records import Tally
 
 
 class Memory(OutputSink):

@@ -15,9 +15,9 @@ from tests.gateway.harness import outputs, sink
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.tcp import sink as module
 from wallaroo.connectors.tcp.sink import TCPSender
-from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.wire.numbered import NUMBER, SequenceCutter, sequenced
+from wallaroo.wire.records import Tally
 
 MIB = 1024 * 1024
 

@@ -18,12 +18,12 @@ from wallaroo.cli.main import main
 from wallaroo.client import Sender
 from wallaroo.connectors.tcp import source as module
 from wallaroo.connectors.tcp.sink import TCPSender
-from wallaroo.dataflow.records import Tally
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.numbered import NUMBER, SequenceCutter
+from wallaroo.wire.records import Tally
 
 
 @pytest.fixture

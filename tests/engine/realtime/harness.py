@@ -13,10 +13,8 @@ from typing import Any
 
 from tests.helpers import framing_of, wait_until
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.records import Tally
 from wallaroo.engine.realtime.feed import Feed
-from wallaroo.engine.realtime.frames import END_OF_EPOCH, OPEN, SAVE, FrameSocket
-from wallaroo.engine.realtime.messages import DRIVER, HELLO, READER, Hello, News, Place, pack_json
+from wallaroo.engine.realtime.frames import END_OF_EPOCH, OPEN, SAVE
 from wallaroo.engine.realtime.partition import Partition
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.reader import Reader
@@ -33,6 +31,9 @@ from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.chunks import ChunkOutbox
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.wire.chunk_messages import DRIVER, HELLO, READER, Hello, News, Place, pack_json
+from wallaroo.wire.frame_socket import FrameSocket
+from wallaroo.wire.records import Tally
 
 PATIENCE_S = 20.0
 RUN = "the query"

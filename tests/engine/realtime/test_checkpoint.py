@@ -15,10 +15,10 @@ from wallaroo.engine.realtime.checkpoint import (
     place_of,
     published_after,
 )
-from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.spark.checkpoint.reader import last_commit
 from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
+from wallaroo.wire.chunk_messages import Place
 
 
 class Outbox:

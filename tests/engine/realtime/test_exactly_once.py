@@ -37,7 +37,6 @@ from wallaroo.dataflow.entities import EntityCache
 from wallaroo.engine.base import Failure
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.frames import head_in
-from wallaroo.engine.realtime.messages import DAMAGED, Place, pack_json
 from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.errors import DamagedFile, RuntimeFailure
@@ -47,6 +46,7 @@ from wallaroo.model.application import Application
 from wallaroo.model.gathered_steps import longest_wait
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
+from wallaroo.wire.chunk_messages import DAMAGED, Place, pack_json
 
 _OUTPUT = struct.Struct(">4sQQ")
 

@@ -28,7 +28,6 @@ from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime import noted as notes
 from wallaroo.engine.realtime.checkpoint import note_begun
-from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.realtime.noted import NotedState, note, noted
 from wallaroo.engine.realtime.stopped import PublishedState
 from wallaroo.engine.spark.checkpoint import owner
@@ -36,6 +35,7 @@ from wallaroo.engine.spark.java import Java
 from wallaroo.engine.stored import StateLayout
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.testing import load
+from wallaroo.wire.chunk_messages import Place
 
 
 @pytest.fixture

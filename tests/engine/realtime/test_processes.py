@@ -27,12 +27,15 @@ from tests.engine.realtime.harness import (
     wait_until_processed,
 )
 from tests.helpers import ASKING, KILLING, wait_until
-from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import Failure
-from wallaroo.engine.realtime.channel import connect
 from wallaroo.engine.realtime.feed import Feed
-from wallaroo.engine.realtime.frames import FrameSocket
-from wallaroo.engine.realtime.messages import (
+from wallaroo.engine.realtime.process import CUT_OFF, Job
+from wallaroo.engine.spark.slots import slots_for
+from wallaroo.engine.spark.worker_version import version_here
+from wallaroo.gateway.chunks.pace import Pace, Resumes
+from wallaroo.model.loader import ApplicationRef
+from wallaroo.wire.channel import connect
+from wallaroo.wire.chunk_messages import (
     BEGIN,
     DRIVER,
     HELLO,
@@ -45,11 +48,8 @@ from wallaroo.engine.realtime.messages import (
     pack_report,
     task_in,
 )
-from wallaroo.engine.realtime.process import CUT_OFF, Job
-from wallaroo.engine.spark.slots import slots_for
-from wallaroo.engine.spark.worker_version import version_here
-from wallaroo.gateway.chunks.pace import Pace, Resumes
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.wire.frame_socket import FrameSocket
+from wallaroo.wire.records import Tally
 
 PARTITIONS = 2
 

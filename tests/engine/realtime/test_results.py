@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from wallaroo.dataflow.open_windows import WindowFigures
-from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.engine.realtime.results import ChunkResults
+from wallaroo.wire.task_metrics import TaskMetrics, WindowFigures
 
 
 def test_all_metrics_of_a_chunk_are_taken_once() -> None:

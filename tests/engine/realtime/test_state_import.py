@@ -10,11 +10,11 @@ from pathlib import Path
 from tests.engine.realtime.harness import StandIn, Store
 from tests.helpers import wait_until
 from wallaroo.dataflow.log_rows import records_in
-from wallaroo.dataflow.packing import Packed
-from wallaroo.engine.realtime.frames import FrameSocket
-from wallaroo.engine.realtime.messages import READER, Place
 from wallaroo.engine.realtime.state_import import ImportJob, write_rows
 from wallaroo.engine.spark.slots import slots_for
+from wallaroo.wire.chunk_messages import READER, Place
+from wallaroo.wire.frame_socket import FrameSocket
+from wallaroo.wire.records import Packed
 
 PARTITIONS, BUCKETS = 2, 16
 SLOTS = slots_for(BUCKETS)

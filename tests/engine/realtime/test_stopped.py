@@ -14,10 +14,10 @@ from wallaroo.dataflow.buckets import Changes, Unloaded
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.checkpoint import note_begun
-from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.realtime.stopped import PublishedState
 from wallaroo.engine.spark.checkpoint import saved_state
 from wallaroo.engine.stored import StateLayout
+from wallaroo.wire.chunk_messages import Place
 
 Found = Sequence[tuple[str, Mapping[Any, Any], Sequence[Unloaded]]]
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 import pytest
 from structlog.testing import capture_logs
 
-from wallaroo.dataflow.records import Tally
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.spark import supervised_query
 from wallaroo.engine.spark.checkpoint.damage import Diagnosis
 from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery, failure_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.restarts import Restarts
+from wallaroo.wire.records import Tally
 
 
 class Query:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from wallaroo.dataflow.packing import Packed
-from wallaroo.dataflow.records import Tally
-from wallaroo.engine.realtime.messages import READER, NextLevel, Report
 from wallaroo.gateway.chunks.flights import Flights
+from wallaroo.wire.chunk_messages import READER, NextLevel, Report
+from wallaroo.wire.records import Packed, Tally
 
 
 def first_stage(number: int, **partitions: list[int]) -> Report:

@@ -13,12 +13,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.gateway.harness import Authority
-from wallaroo.engine.realtime.channel import connect
-from wallaroo.engine.realtime.frames import FrameSocket, Stream
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_VARIABLE
 from wallaroo.system.guesses import Guesses, Pace
+from wallaroo.wire.channel import connect
+from wallaroo.wire.frame_socket import FrameSocket, Stream
 
 TOKEN = "a token that is long enough"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from wallaroo.dataflow.records import Tally
-from wallaroo.dataflow.task_metrics import TaskMetrics
-from wallaroo.engine.realtime.messages import News, news_in
 from wallaroo.gateway.chunks import reports as module
 from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.outbox.chunks import FinishedChunk
+from wallaroo.wire.chunk_messages import News, news_in
+from wallaroo.wire.records import Tally
+from wallaroo.wire.task_metrics import TaskMetrics
 
 
 def publish(reports: PublicationReports, *numbers: int) -> None:

@@ -12,8 +12,6 @@ import pytest
 
 from tests.gateway.harness import U32, outputs
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import JOURNAL, TICK_SOURCE, FailedMessage, Tally
-from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.errors import DamagedFile
 from wallaroo.gateway.consistency.acceptance import accept_if_asked, ask_to_accept
 from wallaroo.gateway.consistency.agreement import disagreement, read_held
@@ -25,6 +23,8 @@ from wallaroo.gateway.journal.stream_positions import REPLAYS, StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
+from wallaroo.wire.records import JOURNAL, TICK_SOURCE, FailedMessage, Tally
 
 CHECKPOINT = Path("/state/checkpoint")
 FAILED = FailedMessage("in", "decoder", "f.py:1", "ValueError: no", "'m'")

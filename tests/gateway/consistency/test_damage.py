@@ -14,7 +14,6 @@ from click.testing import CliRunner
 from tests.gateway.harness import outputs
 from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
-from wallaroo.dataflow.records import TICK_SOURCE, Tally
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.consistency import damage
 from wallaroo.gateway.consistency.damage import check_for_damage
@@ -24,6 +23,7 @@ from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
 from wallaroo.gateway.startup import take
+from wallaroo.wire.records import TICK_SOURCE, Tally
 
 SOURCES = ["lines"]
 

@@ -17,7 +17,6 @@ from tests.gateway.harness import NOWHERE, U32, source
 from tests.gateway.test_server import RunningGateway
 from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
-from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder, Stopped
 from wallaroo.gateway.dead_letters.policy import Policy
@@ -27,6 +26,7 @@ from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.application import Application, Branch, Pipeline
+from wallaroo.wire.records import FailedMessage, Tally
 
 ALL = Choice()
 OF_ONE = FailedMessage("one", "step", "f.py:1", "ValueError: no", "'m'")

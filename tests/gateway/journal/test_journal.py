@@ -16,13 +16,13 @@ from structlog.testing import capture_logs
 
 from tests.gateway.harness import undeletable
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import Chunk
 from wallaroo.gateway import database
 from wallaroo.gateway.journal import journal as module
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits, WriteBuffer
 from wallaroo.system.disk_space import reserved_bytes
+from wallaroo.wire.records import Chunk
 
 
 @contextlib.contextmanager

@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.dataflow.records import JOURNAL, TICK_SOURCE
-from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.database import reading
 from wallaroo.gateway.journal import positions
@@ -23,6 +21,8 @@ from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.marks import MarkWriter, read_mark
 from wallaroo.gateway.startup import take
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
+from wallaroo.wire.records import JOURNAL, TICK_SOURCE
 
 DAY_NS = 86_400 * 10**9
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.gateway.outbox import chunks as module
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk, Progress, joined
+from wallaroo.wire.records import Outputs, Tally
 
 
 @pytest.fixture

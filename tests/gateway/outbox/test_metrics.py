@@ -8,13 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from wallaroo.dataflow.open_windows import WindowFigures
-from wallaroo.dataflow.records import Tally
-from wallaroo.dataflow.task_metrics import TaskMetrics
 from wallaroo.gateway.outbox.metrics import SCHEMA, MetricsTable
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S
 from wallaroo.metrics.samples import Distribution, by_labels
+from wallaroo.wire.records import Tally
+from wallaroo.wire.task_metrics import TaskMetrics, WindowFigures
 
 SECOND = 1_000_000_000
 NOW = 1_750_000_000 * SECOND

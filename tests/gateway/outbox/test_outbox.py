@@ -12,11 +12,11 @@ import pytest
 
 from tests.gateway.harness import outputs
 from tests.helpers import PATIENCE_S
-from wallaroo.dataflow.records import FailedMessage, Tally
 from wallaroo.gateway.database import DamagedDatabase
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.gateway.outbox.staging import StateChange
+from wallaroo.wire.records import FailedMessage, Tally
 
 LIMIT = 1_000
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.outbox.published import PublishedChanges
+from wallaroo.wire.records import Tally
 
 
 def chunk(number: int, *changes: tuple[int, bytes]) -> FinishedChunk:

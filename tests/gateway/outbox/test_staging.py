@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.gateway.harness import outputs
-from wallaroo.dataflow.records import Tally
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.outbox.staging import StateChange
+from wallaroo.wire.records import Tally
 
 RUNS = st.sampled_from(["one", "two"])
 EPOCHS = st.integers(0, 3)

@@ -27,7 +27,6 @@ import structlog
 
 from wallaroo.connectors.tcp.numbering import remark_on_change
 from wallaroo.connectors.tcp.resolve import TCPSink
-from wallaroo.dataflow.records import Outputs
 from wallaroo.errors import reason_of
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.database import lacks_room
@@ -36,6 +35,7 @@ from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.numbered import HEADER, NUMBER, sequenced
+from wallaroo.wire.records import Outputs
 
 _CONNECT_TIMEOUT_S = 5.0
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 2.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.spark.checkpoint.partitions import has_batch, last_batch
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.checkpoint.reader import last_commit
@@ -17,6 +16,7 @@ from wallaroo.engine.stored import Commit, StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError, damaged
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed import sealed, unsealed
+from wallaroo.wire.chunk_messages import Place
 
 _MARK, _CHUNK = "begun", "chunk"
 """File with the number of the last chunk that Spark had when a later one was begun, and the name of

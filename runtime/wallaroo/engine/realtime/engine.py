@@ -7,11 +7,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.records import JOURNAL
 from wallaroo.engine.base import EngineSettings, Launch, OnBatch
-from wallaroo.engine.gateway_api import CheckpointProgress, GatewayAPI
+from wallaroo.engine.gateway_api import GatewayAPI
 from wallaroo.engine.realtime.checkpoint import (
     check_partitions,
     check_that_spark_has_all,
@@ -20,7 +18,6 @@ from wallaroo.engine.realtime.checkpoint import (
     place_of,
 )
 from wallaroo.engine.realtime.jar import jar
-from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.realtime.placement import is_local
 from wallaroo.engine.realtime.running import RunningRealTime
 from wallaroo.engine.realtime.settings import SETTINGS, local_master, slots_of
@@ -43,6 +40,9 @@ from wallaroo.engine.spark.session import Launch as SparkLaunch
 from wallaroo.engine.spark.session import SparkSettings
 from wallaroo.engine.spark.user_settings import check
 from wallaroo.engine.stored import LastBatch, StateLayout
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
+from wallaroo.wire.chunk_messages import Place
+from wallaroo.wire.records import JOURNAL, Packed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

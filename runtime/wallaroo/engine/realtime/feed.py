@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wallaroo.engine.base import Failure
-from wallaroo.engine.realtime.channel import connect
-from wallaroo.engine.realtime.messages import (
+from wallaroo.errors import RuntimeFailure
+from wallaroo.wire.channel import connect
+from wallaroo.wire.chunk_messages import (
     FAILED,
     FINISH,
     HELLO,
@@ -22,7 +23,6 @@ from wallaroo.engine.realtime.messages import (
     news_in,
     pack_json,
 )
-from wallaroo.errors import RuntimeFailure
 
 _GONE = "the gateway has cut off the query"
 _SLOW = "the query does not come to the end of an epoch"

@@ -6,8 +6,8 @@ import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wallaroo.engine.realtime.messages import Place
 from wallaroo.engine.realtime.settings import LONGEST_EPOCH_MS
+from wallaroo.wire.chunk_messages import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

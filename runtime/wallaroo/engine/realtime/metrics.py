@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from wallaroo.engine.base import Progress, TimedBatch, Unit
 from wallaroo.engine.metrics import EngineMetrics
-from wallaroo.engine.realtime.messages import Publication
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Histogram, Sample
+from wallaroo.wire.chunk_messages import Publication
 
 PUBLICATION = Unit(
     "publication",

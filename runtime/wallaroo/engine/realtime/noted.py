@@ -19,10 +19,10 @@ from typing import Any
 from wallaroo.dataflow.buckets import Bucket, Unloaded
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
-from wallaroo.engine.realtime.messages import Place
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.timing import KeyTime
 from wallaroo.model.versions import FIRST
+from wallaroo.wire.chunk_messages import Place
 
 _FOLDER = "noted"
 _MOST_ENTITIES = 20_000

@@ -11,7 +11,6 @@ from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.log_rows import LogRow, records_in
-from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
@@ -25,7 +24,6 @@ from wallaroo.engine.realtime.frames import (
     OPEN,
     PART,
     SAVE,
-    FrameSocket,
     bucket_in,
     chunk_in,
     chunk_of,
@@ -34,7 +32,6 @@ from wallaroo.engine.realtime.frames import (
     send_appended,
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
-from wallaroo.engine.realtime.messages import CHANGES, RECORD, Place, Report, pack_json, pack_report
 from wallaroo.engine.realtime.noted import note
 from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.realtime.process import Job
@@ -42,6 +39,9 @@ from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.system.failpoints import fault
+from wallaroo.wire.chunk_messages import CHANGES, RECORD, Place, Report, pack_json, pack_report
+from wallaroo.wire.frame_socket import FrameSocket
+from wallaroo.wire.records import Packed
 
 
 class Partition:

@@ -24,9 +24,6 @@ from wallaroo.dataflow.process_health import note_connections
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import capture_worker_logs, log_event, worker_name
 from wallaroo.engine.base import EngineSettings
-from wallaroo.engine.realtime.channel import connect
-from wallaroo.engine.realtime.frames import FrameSocket
-from wallaroo.engine.realtime.messages import DAMAGED, HELLO, READER, Hello, pack_json
 from wallaroo.engine.realtime.state_import import ImportJob
 from wallaroo.engine.spark.shipping import locate
 from wallaroo.engine.spark.slots import spark_hash
@@ -34,6 +31,9 @@ from wallaroo.engine.spark.worker_version import check_version, version_here
 from wallaroo.errors import DamagedFile, OtherVersion
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.system.credentials import take_token
+from wallaroo.wire.channel import connect
+from wallaroo.wire.chunk_messages import DAMAGED, HELLO, READER, Hello, pack_json
+from wallaroo.wire.frame_socket import FrameSocket
 
 CUT_OFF = 75
 """Exit code of a process that ends because the gateway or Java has cut it off."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.java import start_query, why_ended
-from wallaroo.engine.realtime.messages import DRIVER, Hello, News
 from wallaroo.engine.realtime.metrics import timed
 from wallaroo.engine.realtime.process import CUT_OFF, Job, name_of
 from wallaroo.engine.realtime.shared_files import remove
 from wallaroo.engine.spark.supervised_query import NotYet, failure_of
 from wallaroo.system.memory import MemoryKills
 from wallaroo.system.process_end import how_ended
+from wallaroo.wire.chunk_messages import DRIVER, Hello, News
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.isolation import run_isolated
-from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.user_logs import WORK
@@ -21,14 +20,18 @@ from wallaroo.engine.realtime.frames import (
     OPEN,
     PART,
     SAVE,
-    FrameSocket,
     cut,
     pack_bucket,
     pack_chunk,
     pack_slot,
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
-from wallaroo.engine.realtime.messages import (
+from wallaroo.engine.realtime.process import Job
+from wallaroo.engine.realtime.results import ChunkResults
+from wallaroo.engine.realtime.shared_files import SharedFiles
+from wallaroo.engine.spark.slots import slots_for
+from wallaroo.system.failpoints import fault
+from wallaroo.wire.chunk_messages import (
     BEGIN,
     LEVEL,
     TASK,
@@ -41,11 +44,8 @@ from wallaroo.engine.realtime.messages import (
     pack_report,
     task_in,
 )
-from wallaroo.engine.realtime.process import Job
-from wallaroo.engine.realtime.results import ChunkResults
-from wallaroo.engine.realtime.shared_files import SharedFiles
-from wallaroo.engine.spark.slots import slots_for
-from wallaroo.system.failpoints import fault
+from wallaroo.wire.frame_socket import FrameSocket
+from wallaroo.wire.records import Packed
 
 
 class Reader:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
-from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.dataflow.task_metrics import StepMetrics, TaskMetrics
+from wallaroo.wire.records import Outputs, Tally
+from wallaroo.wire.task_metrics import StepMetrics, TaskMetrics
 
 _ZERO = StepMetrics()
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wallaroo.dataflow.bucket_logs import Head, log_name
-from wallaroo.dataflow.packing import Packed
 from wallaroo.engine.realtime.checkpoint import is_imported
 from wallaroo.engine.realtime.frames import (
     DONE,
@@ -26,7 +25,6 @@ from wallaroo.engine.realtime.frames import (
     OPEN,
     SAVE,
     Appended,
-    FrameSocket,
     bucket_in,
     head_in,
     pack_bucket,
@@ -34,13 +32,15 @@ from wallaroo.engine.realtime.frames import (
     send_appended,
 )
 from wallaroo.engine.realtime.java import start_query, why_ended
-from wallaroo.engine.realtime.messages import READER, Place
 from wallaroo.engine.spark.checkpoint import owner
 from wallaroo.engine.spark.checkpoint.progress import run_of
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure
+from wallaroo.wire.chunk_messages import READER, Place
+from wallaroo.wire.frame_socket import FrameSocket
+from wallaroo.wire.records import Packed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

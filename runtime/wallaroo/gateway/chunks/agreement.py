@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wallaroo.engine.realtime.messages import Place
 from wallaroo.gateway.outbox.chunks import Progress
+from wallaroo.wire.chunk_messages import Place
 
 
 def check_agreement(

@@ -12,9 +12,9 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from wallaroo.dataflow.records import Outputs, Tally
-from wallaroo.engine.realtime.messages import READER, NextLevel, Report
 from wallaroo.gateway.outbox.chunks import FinishedChunk
+from wallaroo.wire.chunk_messages import READER, NextLevel, Report
+from wallaroo.wire.records import Outputs, Tally
 
 _Part = tuple[int, int]
 """A level and the role of a process."""

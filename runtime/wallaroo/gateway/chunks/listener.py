@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from wallaroo.engine.realtime.channel import PROOF_BYTES, keep_alive, proof
-from wallaroo.engine.realtime.frames import Stream
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.binding import listening_at, listening_socket, why_not_bound
 from wallaroo.system.guesses import Guesses
 from wallaroo.system.strangers import Strangers
 from wallaroo.system.tls_stream import TLSStream
+from wallaroo.wire.channel import PROOF_BYTES, keep_alive, proof
+from wallaroo.wire.frame_socket import Stream
 
 _BACKLOG = 64
 _HELLO_S = 10.0

@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wallaroo.dataflow.records import Tally
-from wallaroo.engine.realtime.messages import News, Publication, pack_news
 from wallaroo.gateway.outbox.chunks import FinishedChunk
 from wallaroo.observability.tracing import BatchId
+from wallaroo.wire.chunk_messages import News, Publication, pack_news
+from wallaroo.wire.records import Tally
 
 if TYPE_CHECKING:
     from wallaroo.gateway.traces import MessageTraces

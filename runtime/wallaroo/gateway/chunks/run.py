@@ -15,9 +15,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from wallaroo.dataflow.records import Tally
-from wallaroo.engine.realtime.frames import FrameSocket
-from wallaroo.engine.realtime.messages import (
+from wallaroo.gateway.chunks.agreement import check_agreement
+from wallaroo.gateway.chunks.epoch import EpochTimer
+from wallaroo.gateway.chunks.flights import Flights
+from wallaroo.gateway.chunks.pace import Pace, Resumes
+from wallaroo.gateway.chunks.reports import PublicationReports
+from wallaroo.gateway.chunks.room import with_room
+from wallaroo.gateway.chunks.spacing import Spacing
+from wallaroo.gateway.chunks.tail import JournalTail
+from wallaroo.gateway.chunks.ticks import Ticks
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder, Stopped
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk, Progress
+from wallaroo.system.failpoints import fault
+from wallaroo.wire.chunk_messages import (
     BEGIN,
     CHANGES,
     DAMAGED,
@@ -41,19 +52,8 @@ from wallaroo.engine.realtime.messages import (
     pack_task,
     report_in,
 )
-from wallaroo.gateway.chunks.agreement import check_agreement
-from wallaroo.gateway.chunks.epoch import EpochTimer
-from wallaroo.gateway.chunks.flights import Flights
-from wallaroo.gateway.chunks.pace import Pace, Resumes
-from wallaroo.gateway.chunks.reports import PublicationReports
-from wallaroo.gateway.chunks.room import with_room
-from wallaroo.gateway.chunks.spacing import Spacing
-from wallaroo.gateway.chunks.tail import JournalTail
-from wallaroo.gateway.chunks.ticks import Ticks
-from wallaroo.gateway.dead_letters.evidence import EvidenceFinder, Stopped
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk, Progress
-from wallaroo.system.failpoints import fault
+from wallaroo.wire.frame_socket import FrameSocket
+from wallaroo.wire.records import Tally
 
 _WAIT_S = 0.2
 """Longest wait until the next check whether the epoch is to end."""

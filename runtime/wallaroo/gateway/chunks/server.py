@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 import structlog
 
 from wallaroo import __version__
-from wallaroo.engine.realtime.frames import FrameSocket, Stream
-from wallaroo.engine.realtime.messages import DRIVER, FAILED, HELLO, Hello, json_in, pack_json
 from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.reports import PublicationReports
@@ -25,6 +23,8 @@ from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.chunks import ChunkOutbox
+from wallaroo.wire.chunk_messages import DRIVER, FAILED, HELLO, Hello, json_in, pack_json
+from wallaroo.wire.frame_socket import FrameSocket, Stream
 
 if TYPE_CHECKING:
     from wallaroo.gateway.traces import MessageTraces

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from wallaroo.dataflow.records import Chunk
 from wallaroo.gateway.database import connect
 from wallaroo.gateway.journal.chunk_rows import COLUMNS, chunk_in
 from wallaroo.gateway.journal.reader import check_gapless
+from wallaroo.wire.records import Chunk
 
 
 class JournalTail:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wallaroo.dataflow.records import TICK_SOURCE, Chunk, Schedule, Tally
 from wallaroo.gateway.journal.journal import Journal
+from wallaroo.wire.records import TICK_SOURCE, Chunk, Schedule, Tally
 
 _AT_ONCE = 0
 """Time of a tick if it is not known which windows must close, so that all partitions report."""

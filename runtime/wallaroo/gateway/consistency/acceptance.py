@@ -14,9 +14,6 @@ from pathlib import Path
 
 import structlog
 
-from wallaroo.dataflow.records import JOURNAL as JOURNAL_LOG
-from wallaroo.dataflow.records import TICK_SOURCE
-from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.errors import DamagedFile
 from wallaroo.gateway.consistency.agreement import ACCEPT, JOURNAL, OUTBOX, Holdings, read_held
 from wallaroo.gateway.database import connect, transaction
@@ -32,6 +29,9 @@ from wallaroo.gateway.outbox.chunks import SCHEMA as CHUNKS_SCHEMA
 from wallaroo.gateway.outbox.outbox import SCHEMA as OUTBOX_SCHEMA
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed import sealed, unsealed
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
+from wallaroo.wire.records import JOURNAL as JOURNAL_LOG
+from wallaroo.wire.records import TICK_SOURCE
 
 _FILE = "accept.json"
 

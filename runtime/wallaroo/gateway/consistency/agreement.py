@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from wallaroo.dataflow.records import JOURNAL as JOURNAL_LOG
-from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.gateway.database import reading
 from wallaroo.gateway.journal.openings import Opening, departure, is_known, read_openings
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
+from wallaroo.wire.records import JOURNAL as JOURNAL_LOG
 
 JOURNAL, OUTBOX = "journal.db", "outbox.db"
 ACCEPT = "--accept-lost-journal"

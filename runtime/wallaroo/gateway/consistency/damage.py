@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import structlog
 
-from wallaroo.dataflow.records import TICK_SOURCE, FailedMessage, Outputs
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
 from wallaroo.gateway.database import check_structure, connect, named, reading, transaction
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
@@ -25,6 +24,7 @@ from wallaroo.gateway.outbox.queues import damaged_outputs
 from wallaroo.gateway.outbox.staging import check_change, outputs_sum
 from wallaroo.gateway.row_sums import check_rows
 from wallaroo.system.printable import printable
+from wallaroo.wire.records import TICK_SOURCE, FailedMessage, Outputs
 
 _SHOWN_BYTES = 60
 _MOST_MESSAGES = 1 << 24

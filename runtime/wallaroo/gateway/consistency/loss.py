@@ -12,7 +12,6 @@ from pathlib import Path
 
 import structlog
 
-from wallaroo.dataflow.records import TICK_SOURCE
 from wallaroo.gateway.consistency.acceptance import is_asked
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX, read_held
 from wallaroo.gateway.consistency.damage import keep_letter
@@ -23,6 +22,7 @@ from wallaroo.gateway.journal.openings import is_known
 from wallaroo.gateway.journal.positions import time_in
 from wallaroo.gateway.marks import Mark, mark_file, read_mark, remove_mark
 from wallaroo.gateway.outbox.outbox import publications
+from wallaroo.wire.records import TICK_SOURCE
 
 log = structlog.get_logger("wallaroo.gateway")
 

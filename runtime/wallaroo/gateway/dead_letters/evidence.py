@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from wallaroo.dataflow.records import Chunk, FailedMessage
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.journal.journal import NEVER, Journal
 from wallaroo.model.application import Application
+from wallaroo.wire.records import Chunk, FailedMessage
 
 
 class Stopped(RuntimeFailure):

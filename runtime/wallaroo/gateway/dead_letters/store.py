@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from wallaroo.dataflow.records import FailedMessage
 from wallaroo.gateway.dead_letters.evidence import Evidence
 from wallaroo.model.application import Application
+from wallaroo.wire.records import FailedMessage
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS letter (

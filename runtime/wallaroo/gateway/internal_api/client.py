@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.gateway.consistency.agreement import Holdings
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
 from wallaroo.gateway.internal_api.connection import Connection
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.gateway.internal_api.versions import introduction
 from wallaroo.metrics.samples import HotKey, Sample, from_json
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
 
 
 class ControlClient(Connection):

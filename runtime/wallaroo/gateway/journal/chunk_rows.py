@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wallaroo.dataflow.records import Chunk
 from wallaroo.errors import RESTORE
 from wallaroo.gateway.database import DamagedDatabase, checksum
+from wallaroo.wire.records import Chunk
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS chunk (

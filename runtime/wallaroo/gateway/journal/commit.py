@@ -6,12 +6,12 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from wallaroo.dataflow.records import TICK_SOURCE
 from wallaroo.gateway.journal import request_keys
 from wallaroo.gateway.journal.chunk_rows import INSERT, Row, row_of
 from wallaroo.gateway.journal.request_keys import KeyedRequest
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import Waiting
+from wallaroo.wire.records import TICK_SOURCE
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS accepted (source INTEGER PRIMARY KEY, count INTEGER NOT NULL);

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import structlog
 
-from wallaroo.dataflow.records import TICK_SOURCE, Chunk
 from wallaroo.gateway.database import connect, lacks_reserve, lacks_room, transaction
 from wallaroo.gateway.journal.chunk_rows import SCHEMA as CHUNK_SCHEMA
 from wallaroo.gateway.journal.chunk_rows import bytes_before
@@ -37,6 +36,7 @@ from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waitin
 from wallaroo.gateway.marks import MarkWriter
 from wallaroo.gateway.row_sums import keep_sums
 from wallaroo.system.failpoints import fault
+from wallaroo.wire.records import TICK_SOURCE, Chunk
 
 SCHEMA = CHUNK_SCHEMA + POSITION_SCHEMA + COMMIT_SCHEMA + REQUEST_SCHEMA
 _ROOM_PAUSE_S = 0.5

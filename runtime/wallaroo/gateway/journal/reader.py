@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from wallaroo.dataflow.records import Chunk
 from wallaroo.gateway.database import reading
 from wallaroo.gateway.journal.chunk_rows import COLUMNS, chunk_in
+from wallaroo.wire.records import Chunk
 
 _BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes of messages that a read gives at a time."""

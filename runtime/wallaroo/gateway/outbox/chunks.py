@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.gateway.database import transaction
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
@@ -27,6 +26,7 @@ from wallaroo.gateway.outbox.staging import (
 )
 from wallaroo.gateway.row_sums import keep_sums
 from wallaroo.system.failpoints import fault
+from wallaroo.wire.records import Outputs, Tally
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS progress (

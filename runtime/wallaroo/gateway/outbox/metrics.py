@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from wallaroo.dataflow.records import Tally, bounded_ns
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S, Metric
 from wallaroo.metrics.samples import Distribution, HotKey, Sample
+from wallaroo.wire.records import Tally, bounded_ns
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS figure (

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from wallaroo.dataflow.records import FailedMessage, Outputs, Tally
 from wallaroo.gateway.database import connect, transaction, unsynced
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
@@ -31,6 +30,7 @@ from wallaroo.gateway.outbox.staging import Staging, StateChange
 from wallaroo.gateway.row_sums import keep_sums
 from wallaroo.metrics.samples import HotKey, Sample
 from wallaroo.system.failpoints import fault
+from wallaroo.wire.records import FailedMessage, Outputs, Tally
 
 SCHEMA = f"""
 {STAGING_SCHEMA}

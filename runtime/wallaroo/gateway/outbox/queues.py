@@ -6,13 +6,13 @@ import sqlite3
 from pathlib import Path
 from typing import NamedTuple
 
-from wallaroo.dataflow.records import Outputs
 from wallaroo.errors import RESTORE
 from wallaroo.gateway.database import DamagedDatabase, file_of
 from wallaroo.gateway.journal.chunk_rows import SKIP
 from wallaroo.gateway.outbox.kept import SCHEMA as KEPT_SCHEMA
 from wallaroo.gateway.outbox.kept import KeptOutputs
 from wallaroo.gateway.outbox.staging import outputs_sum
+from wallaroo.wire.records import Outputs
 
 SCHEMA = f"""
 {KEPT_SCHEMA}

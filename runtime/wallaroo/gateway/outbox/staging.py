@@ -12,8 +12,8 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from wallaroo.dataflow.records import Outputs, Tally
 from wallaroo.gateway.database import DamagedDatabase, checksum, file_of
+from wallaroo.wire.records import Outputs, Tally
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS staged (

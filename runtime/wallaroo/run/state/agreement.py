@@ -12,7 +12,6 @@ from typing import Protocol
 import structlog
 
 from wallaroo.engine.base import Engine
-from wallaroo.engine.gateway_api import CheckpointProgress
 from wallaroo.engine.registry import engine
 from wallaroo.errors import RESTORE, UsageError
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
@@ -21,6 +20,7 @@ from wallaroo.gateway.internal_api.client import ControlClient
 from wallaroo.gateway.internal_api.connection import PATIENCE_S
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.system.lockfile import hold
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
 
 _PAUSE_S = 0.2
 """Seconds between checks of whether a gateway has accepted a position."""

@@ -10,7 +10,6 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntityCache
-from wallaroo.dataflow.packing import Packed
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.errors import UsageError
 from wallaroo.model.timing import KeyTime
@@ -19,6 +18,7 @@ from wallaroo.run.state.classes import EntityShape
 from wallaroo.run.state.json_codec import from_plain
 from wallaroo.run.state.saved import about, entity_json
 from wallaroo.system.printable import printable
+from wallaroo.wire.records import Packed
 
 Form = Literal["json", "pickle"]
 _FIELDS = ("state", "key", "entity")

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from wallaroo.dataflow.records import JOURNAL
-from wallaroo.engine.gateway_api import CheckpointProgress, Offsets
 from wallaroo.errors import UsageError
+from wallaroo.wire.checkpoint_progress import CheckpointProgress, Offsets
+from wallaroo.wire.records import JOURNAL
 
 
 def progress_of(checkpoint: Path) -> CheckpointProgress:

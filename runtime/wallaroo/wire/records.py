@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from wallaroo.dataflow.task_metrics import TaskMetrics
+from wallaroo.wire.task_metrics import TaskMetrics
 
 JOURNAL = "journal"
 """Name of the log that the gateway's journal is."""
@@ -64,6 +64,14 @@ class Outputs(NamedTuple):
     """Length of each output, as unsigned 32-bit integers in native byte order."""
     data: bytes
     """The outputs, one after the other."""
+
+
+class Packed(NamedTuple):
+    """Packed items for one bucket at one level."""
+
+    level: int
+    bucket: int
+    blob: bytes
 
 
 class FailedMessage(NamedTuple):

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from wallaroo.dataflow.packing import Packed
-from wallaroo.dataflow.records import Chunk, Outputs, Tally
+from wallaroo.wire.records import Chunk, Outputs, Packed, Tally
 
 HELLO, BEGIN, REPORT, CHANGES, FINISH = b"H", b"B", b"W", b"A", b"F"
 HOLD, RELEASE = b"O", b"U"

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hmac
 import socket
 
-from wallaroo.engine.realtime.frames import FrameSocket, Stream
 from wallaroo.errors import UsageError
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE, token_here, trusting_here
 from wallaroo.system.tls_stream import TLSStream
+from wallaroo.wire.frame_socket import FrameSocket, Stream
 
 PROOF_BYTES = 32
 """Length of the proof that a process knows the token."""

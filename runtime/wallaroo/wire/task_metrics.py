@@ -10,15 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
-
-from wallaroo.dataflow.open_windows import WindowFigures
+from typing import Any, NamedTuple
 
 _MAX_HOT_KEYS = 20
 """Maximum number of keys that a task reports."""
 _ARRIVAL_STEPS = 64
 """Maximum number of arrival times that are reported for a block of messages."""
 _MILLISECOND_NS = 1_000_000
+
+
+class WindowFigures(NamedTuple):
+    """Figures of the windows of one state in one bucket."""
+
+    open: int
+    """Number of open windows with messages."""
+    watermark_ns: int | None
+    """The latest watermark of a key since the bucket was opened; None if there is none."""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,104 @@
+"""Frames over a socket: the length of a frame, a big-endian integer of 32 bits, and its content."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import struct
+import threading
+from typing import Protocol
+
+_LENGTH = struct.Struct(">I")
+_PIECE_BYTES = 256 * 1024
+
+
+class Stream(Protocol):
+    """What a stream socket does, with or without TLS."""
+
+    def sendall(self, data: bytes, /) -> None:
+        """Send *data*."""
+
+    def recv(self, size: int, /) -> bytes:
+        """Up to *size* bytes; none at the end of the stream."""
+
+    def settimeout(self, seconds: float | None, /) -> None:
+        """Limit the time of each call."""
+
+    def fileno(self) -> int:
+        """The file descriptor."""
+
+    def shutdown(self, how: int, /) -> None:
+        """Shut the connection down."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class FrameSocket:
+    """A stream socket that carries frames; any thread may send, and one of them receives.
+
+    Args:
+        connection: The socket.
+    """
+
+    def __init__(self, connection: Stream) -> None:
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._held = bytearray()
+        self._start = 0
+
+    def send(self, *parts: bytes) -> None:
+        """Send a frame of *parts*.
+
+        Raises:
+            OSError: The other side is gone.
+        """
+        frame = b"".join((_LENGTH.pack(sum(map(len, parts))), *parts))
+        with self._sending:
+            self._connection.sendall(frame)
+
+    def is_ready(self) -> bool:
+        """Whether `send` would not wait for the other side, if the frame is small."""
+        descriptor = self._connection.fileno()
+        if descriptor < 0:  # closed: it fails at once
+            return True
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT)
+        return bool(poll.poll(0))
+
+    def receive(self) -> bytes | None:
+        """The next frame; None at the end of the stream.
+
+        Raises:
+            OSError: The connection is broken.
+        """
+        while (frame := self._cut()) is None:
+            piece = self._connection.recv(_PIECE_BYTES)
+            if not piece:
+                return None
+            self._held += piece
+        return frame
+
+    def fileno(self) -> int:
+        """The file descriptor."""
+        return self._connection.fileno()
+
+    def close(self) -> None:
+        """Close the connection, even if another thread is waiting for a frame."""
+        with contextlib.suppress(OSError):  # the other side has closed it
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+    def _cut(self) -> bytes | None:
+        content = self._start + _LENGTH.size
+        if len(self._held) >= content:
+            (length,) = _LENGTH.unpack_from(self._held, self._start)
+            if len(self._held) >= content + length:
+                frame = bytes(memoryview(self._held)[content : content + length])
+                self._start = content + length
+                return frame
+        if self._start:
+            del self._held[: self._start]
+            self._start = 0
+        return None
