@@ -14,7 +14,8 @@ import wallaroo
 from tests.connectors.toy import queues
 from tests.connectors.toy import source as toy_source
 from tests.connectors.toy.config import QueueSinkConfig, QueueSourceConfig
-from tests.gateway.harness import messages, outputs
+from tests.gateway.harness import outputs
+from tests.gateway.stand_in import journal_of
 from tests.gateway.test_server import RunningGateway
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.builder import DeclaredApplication
@@ -28,7 +29,7 @@ from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import simulate
-from wallaroo.wire.records import JOURNAL, FailedMessage, Tally
+from wallaroo.wire.records import FailedMessage, Tally
 
 ALL = Choice()
 
@@ -68,13 +69,12 @@ def test_a_gateway_runs_messages_through_it() -> None:
         status = client.status()
         assert [source.where for source in status.sources][2:] == ["queue in"]
         assert [source.accepted for source in status.sources] == [1, 0, 3]
-        chunks = [chunk for block in client.read(messages(0, 4)) for chunk in block]
         framing = application.sources[0].framing
-        data = b"".join(chunk.data for chunk in chunks if chunk.source == 2)
+        kept = journal_of(running.directory)
+        data = b"".join(chunk.data for chunk in kept if chunk.source == 2)
         assert framing.split(data) == [b"one", b"", b"three"]
         failed = FailedMessage("words", "shout", "app.py:1", "E: x", "b'three'", arrival=3)
-        client.stage("run", 0, "t", [outputs(b"ONE", b"", to=1)], Tally(1, [], [failed]))
-        client.publish("run", 0, ["t"], {JOURNAL: 4})
+        running.engine.publish(outputs(b"ONE", b"", to=1), tally=Tally(1, [], [failed]))
         wait_until(lambda: not client.status().undelivered, "the delivery")
         assert [queues["out"].get(timeout=PATIENCE_S) for _ in range(2)] == [b"ONE", b""]
         assert [letter.payload for letter in client.letters(ALL, 10)] == [b"three"]
