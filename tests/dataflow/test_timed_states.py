@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -105,7 +106,7 @@ def application(*, ttl: int | None, by_event: bool) -> Application:
 
 
 class WrittenOut:
-    """One key: its outputs, without what comes after the step."""
+    """One key, as docs/state.md has it: its outputs, without what comes after the step."""
 
     def __init__(self, ttl: int | None, *, by_event: bool) -> None:
         self.ttl, self.by_event = ttl, by_event
@@ -116,6 +117,8 @@ class WrittenOut:
     def _forget(self) -> None:
         self.calls = 0
         self.time: int | None = None
+        self.used = 0
+        """The time of the key when a message or a timer used its entity last."""
         self.timers: dict[str, int] = {}
 
     def silent(self, now: int) -> None:
@@ -125,7 +128,7 @@ class WrittenOut:
     def _until(self, until: int) -> None:
         while self.time is not None:
             if not self.timers:
-                if self.ttl is not None and self.time + self.ttl <= until:
+                if self.ttl is not None and self.used + self.ttl <= until:
                     self._forget()
                 return
             name = min(self.timers, key=lambda name: (self.timers[name], name))
@@ -133,6 +136,7 @@ class WrittenOut:
                 return
             at = self.timers.pop(name)
             self.time = max(self.time, at)
+            self.used = max(self.used, at)
             self._called(name, at)
 
     def _called(self, name: str, at: int) -> None:
@@ -148,9 +152,10 @@ class WrittenOut:
         self.silent(now)
         event = message.event if self.by_event else now
         self._until(event)
-        if self.time is None or event > self.time:  # else it does not end the silence
+        if self.time is None or event > self.time:  # else it leaves the time as it is
             self.time = self.latest = event
             self.seen = now
+        self.used = max(self.time, self.latest + now - self.seen)
         self.calls += 1
         if message.action in "sf":
             self.timers[message.timer] = self.time + message.after
@@ -162,7 +167,7 @@ class WrittenOut:
             self.failed += 1
         else:
             self.said.append(f"{message.action} {self.time // MS} {self.calls}")
-        self._until(max(self.time, self.latest + now - self.seen))
+        self._until(self.used)
 
 
 class Happening(NamedTuple):
@@ -277,6 +282,25 @@ def test_a_key_has_the_calls_that_are_written_out_whenever_ticks_and_restarts_co
     assert entities.keys() == (written.keys() if ttl is None else set())
     engine.restart()
     assert {k: e.calls for k, e in engine.state()["step"].items()} == entities
+
+
+EQUAL_TIMES = [Happening(2, Message("a", 7, "-", "x", 0), 0)] * 12
+LATE_MESSAGES = [Happening(2, Message("a", 40 - at, "-", "x", 0), 0) for at in range(12)]
+A_FAST_CLOCK = [
+    Happening(2, Message("a", 4_000 if at == 3 else at, "-", "x", 0), 0) for at in range(12)
+]
+
+
+@pytest.mark.parametrize(
+    ("sent", "calls"), [(EQUAL_TIMES, 12), (LATE_MESSAGES, 12), (A_FAST_CLOCK, 9)]
+)
+def test_an_entity_that_messages_use_does_not_expire_whatever_their_event_times(
+    sent: list[Happening], calls: int
+) -> None:
+    made = application(ttl=3 * MS, by_event=True)
+    said = by_key(simulated(made, sent).outputs)["a"]
+    assert [int(one.split()[2]) for one in said][-calls:] == list(range(1, calls + 1))
+    assert by_key(driven(made, sent).outputs["in"])["a"] == said
 
 
 def _without_after(said: dict[str, list[str]]) -> dict[str, list[str]]:

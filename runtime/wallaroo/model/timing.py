@@ -29,8 +29,8 @@ class KeyTime:
     watermark: int
     """The time of the key, in nanoseconds since the Unix epoch."""
     latest: int | None
-    """The latest time of a message; None if its entity is older than the time to live of the
-    state. The watermark then counts from 0."""
+    """The time of the key at its last message, as the clock has advanced it; None if its entity is
+    older than the time to live of the state. The watermark then counts from 0."""
     seen_ns: int
     """Clock at the arrival of the last message."""
     timers: dict[str, int] = field(default_factory=dict)
@@ -119,9 +119,11 @@ class Timing:
         """
         if time is None:
             return KeyTime(now, now, arrived_ns)
-        if time.latest is None or now > time.watermark:  # else it does not end the silence
+        if time.latest is None or now > time.watermark:
             time.watermark = time.latest = now
-            time.seen_ns = max(time.seen_ns, arrived_ns)
+        else:  # it uses the entity, and leaves the time as the clock has advanced it
+            time.latest += max(0, arrived_ns - time.seen_ns)
+        time.seen_ns = max(time.seen_ns, arrived_ns)
         return time
 
     def time_of(self, time: KeyTime | None, arrived_ns: int, event: int | None) -> int:
@@ -178,7 +180,10 @@ class Timing:
         if time.timers:
             at, name = min((at, name) for name, at in time.timers.items())
             return Due(at, name)
-        return None if self.ttl_ns is None else Due(time.watermark + self.ttl_ns, None)
+        if self.ttl_ns is None:
+            return None
+        used = max(time.watermark, time.latest or 0)
+        return Due(used + self.ttl_ns, None)
 
 
 def describe_timer(key: Any, due: Due) -> str:
