@@ -14,6 +14,7 @@ import wallaroo
 from tests.dataflow.harness import Driven, tick
 from tests.dataflow.single_bucket import Engine
 from wallaroo.dataflow.entities import EntityCache
+from wallaroo.gateway.journal.journal import NEVER
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.testing import Simulation, simulate
@@ -397,6 +398,50 @@ def test_times_are_saved_as_plain_numbers() -> None:
     assert time.timers == {"timer": day * 3, "after": day * 2}
     numbers = [time.watermark, time.latest, *time.timers.values()]
     assert {type(number) for number in numbers} == {int}
+
+
+class Fragile(Entity):
+    is_broken = False
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        if self.is_broken:
+            raise ValueError(state)
+        vars(self).update(state)
+
+
+def test_a_timer_of_an_entity_that_cannot_be_loaded_is_a_dead_letter_and_stays_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    step = wallaroo.state_computation(name="step", state=Fragile, on_timer=called)(handled)
+    decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(decoded)
+    source = wallaroo.source("in", wallaroo.TCPSourceConfig("127.0.0.1", 0, decoder))
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str.encode))
+    made = resolve(wallaroo.build_application("f", source.key_by(key_of).to(step).to_sink(sink)))
+    engine = Driven(made)
+    message = Message("a", 0, "s", "y", 12)
+    engine.batch([[Chunk(0, 1, 0, 0, _framed(message))]])
+    monkeypatch.setattr(Fragile, "is_broken", True)
+    engine.restart()
+    engine.batch([[tick(1, 11 * MS)]])
+    assert engine.tally.set_aside == 0
+    engine.batch([[tick(2, 12 * MS)]])
+    engine.batch([[tick(3, 13 * MS)]])
+    (letter,) = engine.tally.examples
+    assert letter.message == "\"timer 'y' of key 'a', due at 12000000 ns\""
+    assert "Fragile, cannot be loaded: ValueError" in letter.error
+    monkeypatch.setattr(Fragile, "is_broken", False)
+    engine.restart()
+    engine.batch([[tick(4, 14 * MS)]])
+    assert engine.outputs["in"] == [b"a s 0 1", b"a !y 12 2"]
+
+
+def test_a_timer_that_is_due_after_the_year_2262_is_waited_for() -> None:
+    engine = Driven(application(ttl=None, by_event=False))
+    message = Message("a", 0, "s", "y", 10**16)
+    engine.batch([[Chunk(0, 1, 0, 0, _framed(message))]])
+    due_ns = engine.due_ns()
+    assert due_ns is not None
+    assert due_ns < NEVER
 
 
 def test_only_timers_that_are_set_may_have_outputs() -> None:

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from wallaroo.api.timers import CallTimers
-from wallaroo.dataflow.buckets import Bucket, Changes
+from wallaroo.dataflow.buckets import Bucket, Changes, Unloadable
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.paths import SAMPLE, Path
 from wallaroo.dataflow.program import Program, StatefulStage
@@ -96,6 +96,10 @@ class TimedStates:
                     (wakes if time.timers else expiries).set(number, key, timing.wake_ns(time))
                 elif timing.ttl_ns is not None:  # as old as what looks at it next
                     expiries.set(number, key, 0)
+        for number, key in bucket.unloaded:
+            time = bucket.times.get((number, key))
+            if number in self._timings and time is not None and time.timers:
+                wakes.set(number, key, self._timings[number].due_ns(time))
 
     @runs_step("stage")
     def take(self, stage: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
@@ -145,7 +149,10 @@ class TimedStates:
     def tick(self, stamp: Stamp, number: int, key: Any) -> None:
         """Call what is due for *key* by the time of *stamp*, a tick."""
         where, timing = (number, key), self._timings[number]
-        if where in self._bucket.unloaded or key not in self._bucket.entities[number]:
+        if where in self._bucket.unloaded:
+            self._cannot_call(where)
+            return
+        if key not in self._bucket.entities[number]:
             return
         time = self._time(where)
         if time is None:
@@ -206,6 +213,19 @@ class TimedStates:
         then = self._after[stage.number]
         for place, output in enumerate(outputs):
             then((*stamp, place), key, output)
+
+    def _cannot_call(self, where: tuple[int, Any]) -> None:
+        """Dead-letter the timer that is due of an entity that cannot be loaded.
+
+        Its timers stay set, for a later run that can load it.
+        """
+        time, stage = self._time(where), self._owners.get(where[0])
+        if time is None or not time.timers or stage is None:
+            return
+        at, name = min((at, name) for name, at in time.timers.items())
+        error = Unloadable(self._bucket.unloaded[where])
+        message, origin = describe_timer(where[1], Due(at, name)), Origin.of(where[1], None)
+        self._results.failed(stage, stage.step, message, error, origin)
 
     @runs_step("stage")
     def _call(

@@ -15,15 +15,16 @@ TICK_SOURCE = -1
 """Source of a chunk that is not a message but a reading of the clock."""
 
 
-_LATEST_NS = (1 << 63) - 1
-"""The latest time that a database holds, in nanoseconds since the Unix epoch: in the year 2262."""
+_LATEST_NS = (1 << 63) - 2
+"""The latest time that a database holds, in nanoseconds since the Unix epoch: in the year 2262. The
+journal takes the nanosecond after it for never."""
 
 
 def bounded_ns(time_ns: int) -> int:
     """Return the time nearest to *time_ns* that a database holds: messages may tell of any time.
 
     Example:
-        >>> bounded_ns(5), bounded_ns(10**30) == 2**63 - 1
+        >>> bounded_ns(5), bounded_ns(10**30) == 2**63 - 2
         (5, True)
     """
     return max(-_LATEST_NS, min(time_ns, _LATEST_NS))

@@ -42,7 +42,7 @@ SCHEMA = CHUNK_SCHEMA + POSITION_SCHEMA + COMMIT_SCHEMA + REQUEST_SCHEMA
 _ROOM_PAUSE_S = 0.5
 """Pause before a commit for which the disk had no room is repeated."""
 _ADVICE = "it resumes when outputs are delivered, or when the disk has more space"
-NEVER = 1 << 62
+NEVER = (1 << 63) - 1
 """A time that no clock shows, in nanoseconds since the Unix epoch."""
 _TRIM_BYTES = 16 * 1024**2
 """Bytes of messages that are deleted at a time, which takes some milliseconds; in bytes, so that
