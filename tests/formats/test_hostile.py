@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -36,6 +38,7 @@ from wallaroo.codecs import (
 NODE = {"type": "record", "name": "N", "fields": [{"name": "n", "type": ["null", "N"]}]}
 NOTHING = {"type": "record", "name": "Nothing", "fields": [{"name": "n", "type": "null"}]}
 AMOUNT = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+LISTS = {"type": "array", "items": {"type": "array", "items": "int"}}
 LONGEST = (2**63 - 1).to_bytes(9, "little")
 DECODERS: dict[str, Any] = {
     "json": json_decoder(),
@@ -48,6 +51,7 @@ DECODERS: dict[str, Any] = {
     "avro, lists of nothing": avro_decoder(
         schema={"type": "array", "items": {"type": "array", "items": NOTHING}}
     ),
+    "avro, lists": avro_decoder(schema=LISTS),
     "avro, a decimal": avro_decoder(schema=AMOUNT),
     "protobuf": protobuf_decoder(Order),
     "csv": csv_decoder(),
@@ -140,6 +144,77 @@ def test_bombs_cost_little_memory_and_no_stack() -> None:
     *told, kilobytes = done.stdout.splitlines()
     assert {line.rsplit(" ", 1)[0] for line in told}
     assert int(kilobytes) < 1_500_000
+
+
+@dataclass(frozen=True)
+class Swelling:
+    """A message that takes many times its size."""
+
+    decoder: str
+    payload: Callable[[int], bytes]
+    """A message of about that many bytes."""
+    times: int
+    """How many times its size it takes at most."""
+
+
+def listed(item: bytes) -> Callable[[int], bytes]:
+    return lambda size: b"[" + item * (size // len(item)) + b"0]"
+
+
+def packed(item: bytes) -> Callable[[int], bytes]:
+    return lambda size: b"\xdd" + size.to_bytes(4, "big") + item * size
+
+
+def of_empty_lists(size: int) -> bytes:
+    count = avro_encoder("long")(size)
+    return count + b"\0" * (size + 1)
+
+
+SWELLING = [
+    Swelling("json", listed(b"[],"), 27),
+    Swelling("json", listed(b"{},"), 27),
+    Swelling("json", listed(b'{"a":1},'), 27),
+    Swelling("json", listed(b'"ab",'), 16),
+    Swelling("json of a type", lambda size: b'{"x":' + listed(b"[],")(size) + b"}", 1),
+    Swelling("msgpack", packed(b"\x90"), 76),
+    Swelling("msgpack of a type", lambda size: b"\x81\xa1x" + packed(b"\x90")(size), 1),
+    Swelling("avro, lists", of_empty_lists, 76),
+    Swelling("protobuf", lambda size: b"\x12\x00" * (size // 2), 32),
+    Swelling("protobuf", lambda size: b"\x7a\x00" * (size // 2), 3),
+    Swelling("csv", lambda size: b"," * size, 11),
+]
+_MEASURED = 2**22
+_SWELLING_CHILD = """
+import os, resource
+from tests.formats.test_hostile import _MEASURED, DECODERS, SWELLING
+def taken():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+for swelling in SWELLING:
+    if process := os.fork():
+        os.waitpid(process, 0)
+        continue
+    payload = swelling.payload(_MEASURED)
+    before = taken()
+    try:
+        message = DECODERS[swelling.decoder](payload)
+    except ValueError:  # of a type that requires a field
+        pass
+    print((taken() - before) / len(payload), flush=True)
+    os._exit(0)
+"""
+
+
+def test_a_message_takes_at_most_so_many_times_its_size() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SWELLING_CHILD],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    for swelling, times in zip(SWELLING, done.stdout.split(), strict=True):
+        assert float(times) <= swelling.times, swelling
 
 
 @settings(deadline=None)  # the first one asks the registry
