@@ -47,12 +47,8 @@ class RowFiles(MessageSource[Position]):
                 raise RuntimeFailure(msg)
             for file in sorted(one for one in found if one >= name and one > finished):
                 begin = within if file == name else ()
-                for item in self._rows(found[file], begin, grows=self._follow and self._is_one):
-                    if item is None:
-                        yield None
-                        continue
-                    payload, within = item
-                    name = file
+                for payload, place in self._rows(found[file], begin):
+                    name, within = file, place
                     yield payload, (name, within)
                 finished = file
             if not self._follow:
@@ -118,10 +114,8 @@ class RowFiles(MessageSource[Position]):
     """How the names of files in a directory end."""
 
     @abstractmethod
-    def _rows(
-        self, file: Path, begin: Within, *, grows: bool
-    ) -> Iterator[tuple[bytes, Within] | None]:
-        """Yield packed rows after *begin*, each with its place; None to wait, if the file grows."""
+    def _rows(self, file: Path, begin: Within) -> Iterator[tuple[bytes, Within]]:
+        """Yield packed rows after *begin*, each with its place."""
 
 
 def row_source(config: Any, context: SourceContext, reader: RowFiles) -> CustomSource:

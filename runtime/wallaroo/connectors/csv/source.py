@@ -9,7 +9,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
 
-from wallaroo.connectors.row_files import ALL, RowFiles, Within
+from wallaroo.connectors.rotation import FollowedFile, Trail, has
+from wallaroo.connectors.row_files import ALL, Position, RowFiles, Within
 from wallaroo.errors import FrameError, RuntimeFailure
 from wallaroo.wire.rows import malformed_row, packed_row
 
@@ -48,48 +49,92 @@ class CSVRows(RowFiles):
         self._columns = None if columns is None else list(columns)
         self._max_frame = max_frame
 
-    def _rows(
-        self, file: Path, begin: Within, *, grows: bool
-    ) -> Iterator[tuple[bytes, Within] | None]:
-        csv.field_size_limit(max(csv.field_size_limit(), self._max_frame))
-        names, offset = self._columns, begin[0] if begin else 0
+    def read(self, position: Position | None) -> Iterator[tuple[bytes, Position] | None]:
+        """See `MessageSource.read`."""
+        if not (self._follow and self._is_one):
+            yield from super().read(position)
+            return
+        followed, file, offset = FollowedFile(self._path), self._path, 0
+        match position:
+            case (_, (offset, device, inode, checksum)):
+                file, offset = followed.found((offset, device, inode, checksum))
+            case (_, (offset, *_)):  # of a run that did not follow it
+                pass
+        while True:
+            with file.open("rb") as stream:
+                trail = Trail(stream.fileno(), offset)
+                for row in self._cut(file, stream, trail, followed):
+                    yield None if row is None else (row, (self._path.name, trail.seen))
+                file, offset = followed.after(stream.fileno(), trail.seen)
+
+    def _rows(self, file: Path, begin: Within) -> Iterator[tuple[bytes, Within]]:
         with file.open("rb") as stream:
-            if stream.seek(0, 2) < offset:
-                msg = (
-                    f"{file} has {stream.tell()} bytes, but {offset} bytes of it have already "
-                    "been read: the file must only grow"
-                )
-                raise RuntimeFailure(msg)
-            stream.seek(0 if names is None else offset)
-            cutter, head = _Cutter(self._delimiter, self._max_frame), 0
-            while True:
-                line = stream.readline()
-                if line and (line.endswith(b"\n") or not grows):
-                    record = cutter.add(line)
-                elif grows:  # what has no line feed may be in mid line
-                    stream.seek(-len(line), 1)
-                    if (record := cutter.complete()) is None:
-                        yield None
-                        continue
-                elif (record := cutter.end()) is None:
-                    return
-                if record is None:
-                    continue
-                raw, values, following = record
-                if names is None:
-                    head += len(raw)
-                    if values:  # not an empty line
-                        names = self._header(file, values)
-                        offset = max(offset, head)
-                        stream.seek(offset)
-                    continue
-                offset += len(raw)
-                if following:
-                    stream.seek(offset)
-                if raw.strip(b"\r\n"):
-                    at_end = not grows and _has_no_more_rows(stream)
-                    place = (offset, ALL) if at_end else (offset,)
-                    yield self._packed(file, offset, raw, values, names), place
+            trail = Trail(stream.fileno(), begin[0] if begin else 0)
+            for row in self._cut(file, stream, trail):
+                if row is not None:
+                    at_end = (ALL,) if _has_no_more_rows(stream) else ()
+                    yield row, (trail.offset, *at_end)
+
+    def _cut(
+        self,
+        file: Path,
+        stream: BufferedReader,
+        trail: Trail,
+        followed: FollowedFile | None = None,
+    ) -> Iterator[bytes | None]:
+        """Yield packed rows from where *trail* is, with it after each; None to wait for more."""
+        csv.field_size_limit(max(csv.field_size_limit(), self._max_frame))
+        if stream.seek(0, 2) < trail.offset:
+            msg = (
+                f"{file} has {stream.tell()} bytes, but {trail.offset} bytes of it have already "
+                "been read: the file must only grow"
+            )
+            raise RuntimeFailure(msg)
+        names, head = self._columns, 0
+        stream.seek(0 if names is None else trail.offset)
+        for record in self._records(stream, trail, followed):
+            if record is None:
+                yield None
+                continue
+            raw, values, following = record
+            if names is None:
+                head += len(raw)
+                if trail.offset < head:
+                    trail.note(raw)
+                if values:  # not an empty line
+                    names = self._header(file, values)
+                    stream.seek(trail.offset)
+                continue
+            trail.note(raw)
+            if following:
+                stream.seek(trail.offset)
+            if raw.strip(b"\r\n"):
+                yield self._packed(file, trail.offset, raw, values, names)
+
+    def _records(
+        self, stream: BufferedReader, trail: Trail, followed: FollowedFile | None
+    ) -> Iterator[_Record | None]:
+        """Yield the records from where *stream* is; None to wait for more."""
+        cutter, grows = _Cutter(self._delimiter, self._max_frame), followed is not None
+        while True:
+            line = stream.readline()
+            if line and (line.endswith(b"\n") or not grows):
+                record = cutter.add(line)
+            elif followed is not None and grows:  # what has no line feed may be in mid line
+                stream.seek(-len(line), 1)
+                if followed.is_left(stream.fileno()):
+                    grows = False
+                elif (record := cutter.complete()) is not None:
+                    yield record
+                else:
+                    yield None
+                    if not has(stream.fileno(), trail.seen):
+                        return  # it was truncated
+                continue
+            elif (record := cutter.end()) is None:
+                return
+            if record is not None:
+                yield record
 
     def _header(self, file: Path, values: Sequence[str] | str) -> list[str]:
         if isinstance(values, str):

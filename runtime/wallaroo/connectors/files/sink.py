@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from wallaroo.api.connectors import OutputSink
-from wallaroo.connectors.files.source import is_at
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.private_files import as_outside
@@ -55,7 +54,7 @@ class FileSink(OutputSink):
         new = outputs[max(0, self._next - first) :]
         if not new:
             return
-        if not is_at(self._path, self._file):
+        if not _is_at(self._path, self._file):
             msg = f"{self._path} was removed or replaced: a new file gets the next outputs"
             raise RuntimeFailure(msg)
         data = memoryview(b"".join(part for output in new for part in (output, self._end)))
@@ -102,3 +101,11 @@ class FileSink(OutputSink):
         noted = {"numbering": self._numbering, "next": next_number, "bytes": size}
         write_durably(self._note_path, json.dumps(noted))
         self._next, self._size = next_number, size
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether the open file *descriptor* is the one that has the name *path*."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

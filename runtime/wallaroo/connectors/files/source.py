@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from wallaroo.api.connectors import MessageSource
+from wallaroo.connectors.rotation import FollowedFile, Seen, Trail, has
 from wallaroo.errors import FrameError
 from wallaroo.wire.framing import Framing
 
@@ -16,8 +17,10 @@ _BLOCK_BYTES = 1024 * 1024
 """Bytes to read from a file at a time."""
 
 
-class FileSource(MessageSource[int]):
-    """Reads frames or lines; the position of a message is the byte offset after it.
+class FileSource(MessageSource[int | Seen]):
+    """Reads frames or lines; the position of a message is the end of it.
+
+    A file that is followed is read through its rotations.
 
     Args:
         path: The file.
@@ -34,51 +37,75 @@ class FileSource(MessageSource[int]):
         self._max_frame = max_frame
         self._follow = follow
 
-    def read(self, position: int | None) -> Iterator[tuple[bytes, int] | None]:
+    def read(self, position: int | Seen | None) -> Iterator[tuple[bytes, int | Seen] | None]:
         """See `MessageSource.read`."""
-        offset, rest = position or 0, b""
-        cut = self._lines if self._framing is None else self._frames
         if stat.S_ISFIFO(self._path.stat().st_mode):  # to open it would wait for a writer
             msg = f"{self._path} is a pipe, of which nothing can be read again: use a file"
             raise FrameError(msg)
-        with self._path.open("rb") as file:
-            self._check_line(file, offset)
-            file.seek(offset)
-            while True:
-                block = file.read(_BLOCK_BYTES)
-                if block:
-                    payloads, header, rest, problem = cut(rest + block)
-                    for payload in payloads:
-                        offset += header + len(payload)
-                        yield payload, offset
-                    if problem is not None:
-                        msg = f"{self._path}, byte {offset}: {problem}"
-                        raise FrameError(msg)
-                    continue
-                size = os.fstat(file.fileno()).st_size
-                if size < offset:
-                    msg = (
-                        f"{self._path} has {size} bytes, but {offset} bytes of it have already "
-                        "been read: the file must only grow"
-                    )
+        followed = FollowedFile(self._path) if self._follow else None
+        path, offset = self._path, position if isinstance(position, int) else 0
+        if isinstance(position, tuple):
+            path, offset = (path, position[0]) if followed is None else followed.found(position)
+        while True:
+            with path.open("rb") as file:
+                self._check_line(file, offset)
+                file.seek(offset)
+                trail = Trail(file.fileno(), offset)
+                for payload in self._payloads(file, trail, followed):
+                    if payload is None:
+                        yield None
+                    else:
+                        yield payload, trail.offset if followed is None else trail.seen
+                if followed is None:
+                    return
+                path, offset = followed.after(file.fileno(), trail.seen)
+
+    def _payloads(
+        self, file: BinaryIO, trail: Trail, followed: FollowedFile | None
+    ) -> Iterator[bytes | None]:
+        """Yield the payloads of one file, with *trail* after each; None to wait for more."""
+        cut, rest = self._lines if self._framing is None else self._frames, b""
+        while True:
+            block = file.read(_BLOCK_BYTES)
+            if followed is not None and not has(file.fileno(), trail.seen):
+                return  # it was truncated
+            if block:
+                data, end = rest + block, 0
+                payloads, header, rest, problem = cut(data)
+                for payload in payloads:
+                    begin, end = end, end + header + len(payload)
+                    trail.note(data[begin:end])
+                    yield payload
+                if problem is not None:
+                    msg = f"{self._path}, byte {trail.offset}: {problem}"
                     raise FrameError(msg)
-                if not self._follow:
-                    break
-                if not is_at(self._path, file.fileno()):
-                    msg = (
-                        f"{self._path} was removed or replaced after {offset} bytes of it had been "
-                        "read: the file must only grow"
-                    )
-                    raise FrameError(msg)
-                yield None
+                continue
+            if followed is None:
+                self._check_size(file, trail.offset)
+                break
+            if followed.is_left(file.fileno()):
+                break
+            yield None
         if rest and self._framing is not None:
-            msg = f"{self._path}, byte {offset}: the last {len(rest)} bytes are an incomplete frame"
+            msg = (
+                f"{self._path}, byte {trail.offset}: the last {len(rest)} bytes are an incomplete "
+                "frame"
+            )
             raise FrameError(msg)
         if rest:  # a last line without a line feed
-            yield rest, offset + len(rest)
+            trail.note(rest)
+            yield rest
 
     def __str__(self) -> str:
         return f"file {self._path}"
+
+    def _check_size(self, file: BinaryIO, offset: int) -> None:
+        if (size := os.fstat(file.fileno()).st_size) < offset:
+            msg = (
+                f"{self._path} has {size} bytes, but {offset} bytes of it have already "
+                "been read: the file must only grow"
+            )
+            raise FrameError(msg)
 
     def _check_line(self, file: BinaryIO, offset: int) -> None:
         """Refuse to resume in the middle of a line: the file was replaced or rewritten.
@@ -111,11 +138,3 @@ class FileSource(MessageSource[int]):
                 problem = f"the line is longer than the limit of {self._max_frame} bytes"
                 return lines[:number], 1, b"", problem
         return lines, 1, rest, None
-
-
-def is_at(path: Path, descriptor: int) -> bool:
-    """Whether the open file *descriptor* is the one that has the name *path*."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False

@@ -29,13 +29,7 @@ class ParquetRows(RowFiles):
         super().__init__(path, follow=follow)
         self._columns = None if columns is None else list(columns)
 
-    def _rows(
-        self,
-        file: Path,
-        begin: Within,
-        *,
-        grows: bool,  # noqa: ARG002  (it cannot)
-    ) -> Iterator[tuple[bytes, Within] | None]:
+    def _rows(self, file: Path, begin: Within) -> Iterator[tuple[bytes, Within]]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
