@@ -74,7 +74,10 @@ class FileSource(MessageSource[int | Seen]):
                 payloads, header, rest, problem = cut(data)
                 for payload in payloads:
                     begin, end = end, end + header + len(payload)
-                    trail.note(data[begin:end])
+                    if followed is None:
+                        trail.offset += end - begin
+                    else:
+                        trail.note(data[begin:end])
                     yield payload
                 if problem is not None:
                     msg = f"{self._path}, byte {trail.offset}: {problem}"
