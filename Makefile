@@ -1,6 +1,6 @@
 # `make` alone lists the targets. Every target that needs .venv creates or updates it first.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-cluster check docs lock audit values metrics commands pictures bench fuzz chaos release clean
+.PHONY: help setup demo test test-slow test-cluster check docs lock audit values metrics commands pictures bench fuzz chaos release clean
 
 BIN := .venv/bin
 
@@ -13,9 +13,14 @@ setup: ## create or update .venv, including Java
 demo: setup ## run Market Spread on generated data, and check every output
 	@$(BIN)/wallaroo demo market_spread
 
-# In several processes, because a test on Spark mostly waits for processes to start.
-test: setup ## run all tests (ARGS="-k name" selects some, ARGS="-n 0" runs them one by one)
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+# In several processes, whose number and shares tests/conftest.py sets
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
+
+test: setup ## run the tests (ARGS="-k name" selects some, ARGS="-n 0" runs them one by one)
+	@$(PYTEST) $(ARGS)
+
+test-slow: setup ## run the tests that are too slow for each change
+	@$(PYTEST) -m slow $(ARGS)
 
 test-cluster: setup ## run the tests on the cluster of kubectl's current context (docs/kubernetes.md)
 	@$(BIN)/python -m pytest tests/cluster -m cluster $(ARGS)

@@ -1,9 +1,9 @@
-"""What tests of all folders share: the engine, and one Spark for all that run in their process."""
+"""What tests of all folders share: their spread over processes, and the Spark of each process."""
 
 from __future__ import annotations
 
 import os
-import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,47 +13,61 @@ import structlog
 from hypothesis import settings
 
 from tests.engines import MICRO_BATCH, engines_of
-from wallaroo.engine.registry import DEFAULT, VARIABLE
+from wallaroo.engine.registry import DEFAULT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.spark.in_process import InProcess
 
-_BOTH_UNTIL = float(os.environ.get("WALLAROO_TEST_BOTH_UNTIL", "inf"))
-"""From then on, in seconds since 1970, tests of both engines run on one: for a slow machine."""
+_FOLDERS = ("tests/kafka/", "tests/gateway/connectors/sql/")
+"""Folders whose tests share a broker or a database."""
+_MOST_PROCESSES = 8
 
 
 settings.register_profile("unhurried", settings(), deadline=None)  # machines can be busy
 settings.load_profile("unhurried")
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip the slower engine when it is late, except where it is the only one."""
-    callspec = getattr(item, "callspec", None)
-    if time.time() < _BOTH_UNTIL or callspec is None:
-        return
-    if callspec.params.get("engine_name") == MICRO_BATCH and len(engines_of(item.nodeid)) > 1:
-        pytest.skip("the time for tests on both engines is over")
+def scope_of(test: str) -> str:
+    """The file of *test*, an id, or its folder: one process runs all tests of it."""
+    return next(filter(test.startswith, _FOLDERS), test.split("::", 1)[0])
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test on Spark on each of its engines."""
-    if metafunc.definition.get_closest_marker("spark") is not None:
-        engines = engines_of(metafunc.definition.nodeid)
-        metafunc.parametrize("engine_name", engines, indirect=True, scope="module")
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Two processes for each core: tests mostly wait for processes that they start."""
+    return min(2 * len(os.sched_getaffinity(0)), _MOST_PROCESSES)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Have one process run all tests of a scope, so that what they share starts once."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    config.option.loadscopereorder = False  # the order is that of `pytest_collection_modifyitems`
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = scope_of
+    return scheduler
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only its mark asks for, and begin with the scopes that start Spark most."""
+    asked = str(config.option.markexpr)
+    marks = [mark for mark in ("cluster", "slow") if mark not in asked]
+    out = [item for item in items if any(map(item.get_closest_marker, marks))]
+    # what the real-time engine does not have
+    out += [item for item in items if MICRO_BATCH in engines_of(item.nodeid)[:1]]
+    config.hook.pytest_deselected(items=out)
+    left = set(items).difference(out)
+    starts = Counter(scope_of(item.nodeid) for item in left if item.get_closest_marker("spark"))
+    items[:] = sorted(filter(left.__contains__, items), key=lambda i: -starts[scope_of(i.nodeid)])
 
 
 @pytest.fixture(autouse=True, scope="module")
-def engine_name(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Name of the engine that runs start on; a fixture of a module that starts one asks for it."""
-    name: str | None = getattr(request, "param", None)
-    if name is None:  # it starts no Spark
-        yield DEFAULT
-        return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, name)
-        yield name
+def engine_name() -> str:
+    """Name of the engine that runs start on."""
+    return DEFAULT
 
 
 @pytest.fixture(autouse=True)

@@ -135,6 +135,7 @@ def test_the_locked_packages_take_the_oldest_python_of_all() -> None:
         assert SpecifierSet(str(asked)).contains(first), f"{name} needs Python {asked}"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.spark
 def test_a_new_application_is_checked_simulated_and_run(
@@ -165,6 +166,7 @@ def test_a_new_application_is_checked_simulated_and_run(
     assert '"ada"' in shown
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.spark
 def test_a_demo_runs_without_a_warning(installed: Installation, directory: Path) -> None:
@@ -179,6 +181,7 @@ def test_a_demo_runs_without_a_warning(installed: Installation, directory: Path)
     assert "Warning" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_pip_builds_the_same_wheel_from_the_source_distribution(
     installed: Installation, directory: Path

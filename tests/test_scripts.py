@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def tree(tmp_path: Path) -> Path:
     tree, programs = tmp_path / "tree", tmp_path / "bin"
     (tree / "scripts").mkdir(parents=True)
     programs.mkdir()
-    for name in ("setup", "audit-warning"):
+    for name in ("setup", "audit-warning", "cluster-tests"):
         shutil.copy2(ROOT / "scripts" / name, tree / "scripts" / name)
     for name in ("requirements.lock", "pyproject.toml"):
         (tree / name).touch()
@@ -52,7 +53,7 @@ def environment(tree: Path, **variables: str) -> dict[str, str]:
 
 def call(tree: Path, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["/bin/sh", tree / "scripts" / script],
+        [tree / "scripts" / script],
         env=environment(tree, **variables),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -112,22 +113,60 @@ def test_an_audit_is_told_and_fails_nothing(tree: Path, make: str, said: str) ->
     assert said in done.stdout
 
 
-def test_ci_audits_the_packages_and_does_not_fail_if_that_does(tree: Path) -> None:
+@pytest.fixture
+def ci(tree: Path) -> Callable[..., tuple[int, list[str]]]:
+    """Calls `.ci/run` with stand-ins; its exit code, and all that they are called with."""
     called = tree.parent / "called"
     (tree / ".ci").mkdir()
     shutil.copy2(ROOT / ".ci" / "run", tree / ".ci" / "run")
-    for name in ("postgresql", "audit-warning", "cluster-tests"):
+    for name in ("postgresql", "audit-warning"):
         program(tree / "scripts", name, f'echo {name} >>{called}; [ {name} != "audit-warning" ]')
-    program(tree.parent / "bin", "make", f'echo "make $*" >>{called}')
-    done = subprocess.run(["bash", tree / ".ci" / "run"], env=environment(tree), check=False)
-    assert done.returncode == 0
-    assert called.read_text().splitlines() == [
-        "postgresql",
-        "make test",
-        "audit-warning",
-        "make check",
-        "cluster-tests",
-    ]
+    program(tree / "scripts", "cluster-tests", f"echo cluster-tests $TESTBED >>{called}")
+
+    def call(failing: str = "none", **variables: str) -> tuple[int, list[str]]:
+        make = f'echo "make $*" >>{called}; [ "$*" != {failing} ]'
+        program(tree.parent / "bin", "make", make)
+        done = subprocess.run(
+            ["bash", tree / ".ci" / "run"], env=environment(tree, **variables), check=False
+        )
+        return done.returncode, called.read_text().splitlines()
+
+    return call
+
+
+def test_ci_runs_all_and_a_failed_audit_fails_nothing(
+    tree: Path, ci: Callable[..., tuple[int, list[str]]]
+) -> None:
+    assert ci() == (
+        0,
+        [
+            *("postgresql", "make test", "make test-slow", "audit-warning", "make check"),
+            f"cluster-tests {tree.parent}/shared/testbed/cluster",
+        ],
+    )
+
+
+@pytest.mark.parametrize("failing", ["test", "test-slow", "check"])
+def test_ci_goes_on_behind_what_fails_and_fails(
+    ci: Callable[..., tuple[int, list[str]]], failing: str
+) -> None:
+    code, called = ci(failing, TESTBED="/opt/testbed")
+    assert code == 1
+    assert called[-1] == "cluster-tests /opt/testbed"
+
+
+@pytest.mark.parametrize(
+    ("testbed", "told"),
+    [
+        ("", "TESTBED names no program that makes a cluster"),
+        ("/no/such", "there is no program /no/such (TESTBED)"),
+    ],
+)
+def test_cluster_tests_that_cannot_run_say_so_in_the_last_line(
+    tree: Path, testbed: str, told: str
+) -> None:
+    done = call(tree, "cluster-tests", TESTBED=testbed)
+    assert (done.returncode, done.stdout) == (0, f"cluster tests: skipped, {told}\n")
 
 
 WALLAROO = """#!{python}

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.cluster.harness import Cluster, Peer, Release, run
-
-_HERE = Path(__file__).parent
-_UNTIL = float(os.environ.get("WALLAROO_TEST_UNTIL", "inf"))
-"""No test begins after it, in seconds since 1970: for a machine that ends what takes too long."""
-
-
-def pytest_runtest_setup() -> None:
-    if time.time() > _UNTIL:
-        pytest.skip("the time for tests on a cluster is over")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "cluster" in str(config.option.markexpr):
-        return
-    here = [item for item in items if _HERE in item.path.parents]
-    config.hook.pytest_deselected(items=here)
-    items[:] = [item for item in items if item not in here]
 
 
 @pytest.fixture(scope="session")

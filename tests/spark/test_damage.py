@@ -25,6 +25,8 @@ _NOT_OWN = (
 )
 """Told of a log that is not the newest: by us, or by Spark where its own files name each other."""
 _CHANGELOG = re.compile(r"(\d+)(_.*)?\.changelog")
+BLOCK_HEADER = 21
+"""Bytes before the compressed content of a block of a changelog; 9 to 12 are its size."""
 
 
 @pytest.fixture(scope="module")
@@ -52,18 +54,22 @@ def changelogs(state: Path, partition: int) -> list[Path]:
     return [file for _, file in sorted(found.items())]
 
 
-def flip_a_bit(state: Path) -> None:
-    file = changelogs(state, 0)[-1]
+def flip(file: Path, place: int) -> None:
     data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[place] ^= 1
     file.write_bytes(data)
+
+
+def flip_a_bit(state: Path) -> None:
+    """In the last byte of a block, a literal: some other flips leave the content as it was."""
+    file = changelogs(state, 0)[-1]
+    size = int.from_bytes(file.read_bytes()[9:13], "little")
+    flip(file, BLOCK_HEADER + size - 1)
 
 
 def flip_a_bit_of_a_table(state: Path) -> None:
-    file = max((state / "checkpoint/state/0/0/SSTs").iterdir())
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
+    """In the first block, which holds entries: not all others are read."""
+    flip(max((state / "checkpoint/state/0/0/SSTs").iterdir()), 10)
 
 
 def replace_the_newest_by_older_ones(state: Path) -> None:
