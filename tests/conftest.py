@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -24,6 +25,9 @@ _FOLDERS = ("tests/kafka/", "tests/gateway/connectors/sql/")
 """Folders whose tests share a broker or a database."""
 _MOST_PROCESSES = 8
 
+# the many processes that tests start need not compile again what they import
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("unhurried", settings(), deadline=None)  # machines can be busy
 settings.load_profile("unhurried")
@@ -52,7 +56,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only its mark asks for, and begin with the scopes that start Spark most."""
+    """Leave out what only its mark asks for, and begin with the scopes that take longest."""
     asked = str(config.option.markexpr)
     marks = [mark for mark in ("cluster", "slow") if mark not in asked]
     out = [item for item in items if any(map(item.get_closest_marker, marks))]
@@ -61,7 +65,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=out)
     left = set(items).difference(out)
     starts = Counter(scope_of(item.nodeid) for item in left if item.get_closest_marker("spark"))
-    items[:] = sorted(filter(left.__contains__, items), key=lambda i: -starts[scope_of(i.nodeid)])
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        scope = scope_of(item.nodeid)
+        return scope not in _FOLDERS, -starts[scope]
+
+    items[:] = sorted(filter(left.__contains__, items), key=place)
 
 
 @pytest.fixture(autouse=True, scope="module")

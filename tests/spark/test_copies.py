@@ -179,6 +179,8 @@ def test_a_run_on_a_lost_journal_is_refused_before_spark_starts(
         seen: set[str] = set()
         while refused.process.poll() is None:
             seen.update(processes_below(refused.process.pid).values())
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                refused.process.wait(0.02)
         refused.__exit__()
     assert refused.process.returncode == 2
     assert "planned up to message 9, but journal.db has none of them" in refused.events[-1]["event"]

@@ -2,71 +2,72 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.helpers import wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, processes, run
 from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark
 
 SOURCE = "Split and Count"
-WORDS = 20_000
+PART = 15_000
+"""Messages around each kill."""
 
 
-def _killed(part: str) -> Callable[[BackgroundRun], None]:
-    def kill(running: BackgroundRun) -> None:
-        for pid in processes(running, part):
-            os.kill(pid, signal.SIGKILL)
-
-    return kill
-
-
-@pytest.mark.parametrize(
-    ("part", "ends"),
-    [
-        ("realtime.agent", False),  # with the first stage and all partitions
-        (" wallaroo gateway ", False),
-        ("bin/java", True),
-    ],
-)
-def test_a_kill_in_mid_stream_loses_and_doubles_nothing(
-    part: str, ends: bool, tmp_path: Path
-) -> None:
-    payloads = [b"w%d x" % (n % 400) for n in range(WORDS)]
+def test_kills_in_mid_stream_lose_and_double_nothing(tmp_path: Path) -> None:
+    payloads = [b"w%d x" % (n % 400) for n in range(3 * PART)]
     with Receiver("lines") as receiver:
         with run(APPS / "word_count", receiver, tmp_path) as running:
-            sending = threading.Thread(target=_send, args=(running.sources[SOURCE], payloads))
-            sending.start()
-            receiver.wait_for(1_000)
-            _killed(part)(running)
-            if ends:
+            # an agent has the first stage and all partitions
+            for part, end in (("realtime.agent", PART), (" wallaroo gateway ", 2 * PART)):
+                with _sending(running, payloads[end - PART : end]):
+                    _kill_in_mid_stream(running, receiver, part)
+                _go_on(running, payloads[:end])
+                _wait_for_different(receiver, 2 * end)
+            with _sending(running, payloads[2 * PART :]):
+                _kill_in_mid_stream(running, receiver, "bin/java")
                 assert running.process.wait(PATIENCE_S) == 1
-            else:
-                sending.join()
-                _go_on(running, payloads)
-                receiver.wait_for(2 * WORDS)
-                assert running.stop() == 0
-            sending.join()
-        if ends:
-            (commits,) = tmp_path.glob("**/commits")
-            (commits / ".0.6ba7b810.tmp").touch()  # as a kill in the first commit leaves it
-            with run(APPS / "word_count", receiver, tmp_path) as running:
-                _go_on(running, payloads)
-                receiver.wait_for(2 * WORDS)
-                assert running.stop() == 0
-        received = set(receiver.messages)  # plain TCP may repeat the last ones after a kill
+        (commits,) = tmp_path.glob("**/commits")
+        (commits / ".0.6ba7b810.tmp").touch()  # as a kill in the first commit leaves it
+        with run(APPS / "word_count", receiver, tmp_path) as running:
+            _go_on(running, payloads)
+            _wait_for_different(receiver, 2 * len(payloads))
+            assert running.stop() == 0
+        received = set(receiver.messages)
     expected = Counter(word for payload in payloads for word in payload.split())
     assert received == {
         b"%s => %d\n" % (word, n + 1) for word in expected for n in range(expected[word])
     }
+
+
+def _kill_in_mid_stream(running: BackgroundRun, receiver: Receiver, part: str) -> None:
+    receiver.wait_for(len(receiver.messages) + 1_000)
+    for pid in processes(running, part):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _wait_for_different(receiver: Receiver, count: int) -> None:
+    """Plain TCP may repeat the last outputs after a kill."""
+    wait_until(lambda: len(set(receiver.messages)) >= count, "all outputs", PATIENCE_S)
+
+
+@contextlib.contextmanager
+def _sending(running: BackgroundRun, payloads: list[bytes]) -> Iterator[None]:
+    """Send meanwhile, for as long as the other side takes it."""
+    thread = threading.Thread(target=_send, args=(running.sources[SOURCE], payloads))
+    thread.start()
+    yield
+    thread.join()
 
 
 def _send(address: str, payloads: list[bytes]) -> None:

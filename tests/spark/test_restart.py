@@ -92,8 +92,11 @@ def _finish(state: Path, receiver: Receiver, sender: Sender) -> None:
     assert not counts
 
 
-def test_sigterm_in_mid_stream_drains_and_the_restart_goes_on_exactly(tmp_path: Path) -> None:
+def test_sigterm_in_mid_stream_drains_and_a_restart_in_a_moved_directory_goes_on_exactly(
+    tmp_path: Path,
+) -> None:
     sender = Sender()
+    first, second = tmp_path / "first", tmp_path / "second place"
 
     def stop(running: BackgroundRun) -> None:
         assert running.stop() == 0
@@ -101,8 +104,10 @@ def test_sigterm_in_mid_stream_drains_and_the_restart_goes_on_exactly(tmp_path: 
         assert stopped["kept_for_next_start"] == 0
 
     with Receiver("lines") as receiver:
-        _stopped_in_mid_stream(tmp_path, receiver, sender, stop)
-        _finish(tmp_path, receiver, sender)
+        _stopped_in_mid_stream(first, receiver, sender, stop)
+        first.rename(second)
+        _finish(second, receiver, sender)
+    assert not first.exists()
 
 
 def test_sigkill_of_the_driver_in_mid_stream_loses_and_doubles_nothing(tmp_path: Path) -> None:
@@ -192,17 +197,3 @@ def test_a_run_outlives_the_processes_that_plan_its_batches(tmp_path: Path) -> N
     assert sorted(received) == sorted(
         b"%s => %d\n" % (word, count) for word in (b"a", b"b") for count in range(1, 4)
     )
-
-
-def test_a_directory_that_was_moved_goes_on_where_it_is(tmp_path: Path) -> None:
-    sender = Sender()
-    first, second = tmp_path / "first", tmp_path / "second place"
-
-    def stop(running: BackgroundRun) -> None:
-        assert running.stop() == 0
-
-    with Receiver("lines") as receiver:
-        _stopped_in_mid_stream(first, receiver, sender, stop)
-        first.rename(second)
-        _finish(second, receiver, sender)
-    assert not first.exists()

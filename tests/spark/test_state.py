@@ -8,9 +8,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from tests.helpers import wait_until
+from tests.helpers import processes_below, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, called, run, send
 from wallaroo.engine.registry import ENGINES
 from wallaroo.errors import RuntimeFailure
@@ -105,17 +106,30 @@ def test_an_import_that_was_broken_off_is_ended_and_is_not_done_twice(tmp_path: 
     }
 
 
-@pytest.fixture
-def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def killed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a killed run: the state store lacks what was published in its one epoch."""
-    monkeypatch.setenv("WALLAROO_PACE", "quiet_s=600,epoch_first_s=600")  # it ends at a stop only
-    directory = tmp_path / "killed"
-    with Receiver("lines") as receiver, run(APPS / "word_count", receiver, directory) as running:
-        send(running.sources[SOURCE], [b"one two two"] * 3)
-        receiver.wait_for(9)
-        running.process.kill()
-        running.process.wait()
+    directory = tmp_path_factory.mktemp("killed") / "state"
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Receiver("lines") as receiver,
+    ):
+        patch.setenv("WALLAROO_PACE", "quiet_s=600,epoch_first_s=600")  # it ends at a stop only
+        with run(APPS / "word_count", receiver, directory) as running:
+            send(running.sources[SOURCE], [b"one two two"] * 3)
+            receiver.wait_for(9)
+            parts = processes_below(running.process.pid)
+            running.process.kill()
+            running.process.wait()
+            wait_until(lambda: not any(map(psutil.pid_exists, parts)), "the end of its parts")
     return directory
+
+
+@pytest.fixture
+def killed(killed_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, where epochs end at a stop only."""
+    monkeypatch.setenv("WALLAROO_PACE", "quiet_s=600,epoch_first_s=600")
+    return shutil.copytree(killed_once, tmp_path / "killed")
 
 
 def test_the_state_of_a_killed_application_is_what_its_outputs_say(killed: Path) -> None:
