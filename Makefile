@@ -13,7 +13,7 @@ setup: ## create or update .venv, including Java
 demo: setup ## run Market Spread on generated data, and check every output
 	@$(BIN)/wallaroo demo market_spread
 
-# In several processes, whose number and shares tests/conftest.py sets
+# In several processes, whose number and shares tests/processes.py sets
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
 test: setup ## run the tests (ARGS="-k name" selects some, ARGS="-n 0" runs them one by one)
