@@ -13,14 +13,12 @@ setup: ## create or update .venv, including Java
 demo: setup ## run Market Spread on generated data, and check every output
 	@$(BIN)/wallaroo demo market_spread
 
-# In several processes, whose number and shares tests/processes.py sets
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadscope
-
+# in several processes, whose number and shares tests/processes.py sets
 test: setup ## run the tests (ARGS="-k name" selects some, ARGS="-n 0" runs them one by one)
-	@$(PYTEST) $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadscope $(ARGS)
 
 test-slow: setup ## run the tests that are too slow for each change
-	@$(PYTEST) -m slow $(ARGS)
+	@$(BIN)/python -m pytest -m slow $(ARGS)
 
 test-cluster: setup ## run the tests on the cluster of kubectl's current context (docs/kubernetes.md)
 	@$(BIN)/python -m pytest tests/cluster -m cluster $(ARGS)

@@ -23,6 +23,7 @@ LARGE = ROOT / "tests" / "applications" / "large.py"
 
 PATIENCE_S = 60.0
 """Far more than anything here takes: it ends a test that would wait for ever."""
+_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.25
 
 
 def framing_of(source: Source) -> Framing:
@@ -58,11 +59,15 @@ def processes_below(root: int) -> dict[int, str]:
 def wait_until(
     condition: Callable[[], object], what: str = "the condition", patience_s: float = PATIENCE_S
 ) -> None:
-    """Look at *condition* until it holds."""
+    """Look at *condition* until it holds, but not most of the time, even if a look takes long."""
     give_up = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < give_up, f"{what} did not come in {patience_s:.0f} s"
-        time.sleep(0.002)
+    while True:
+        begun = time.monotonic()
+        if condition():
+            return
+        ended = time.monotonic()
+        assert ended < give_up, f"{what} did not come in {patience_s:.0f} s"
+        time.sleep(min(max(_PAUSE_S, 4 * (ended - begun)), _LONGEST_PAUSE_S))
 
 
 def unpack(archive: Path, directory: Path) -> Path:
