@@ -51,9 +51,11 @@ def environment(tree: Path, **variables: str) -> dict[str, str]:
     return {"PATH": str(tree.parent / "bin"), "TMPDIR": str(tree.parent), **variables}
 
 
-def call(tree: Path, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def call(
+    tree: Path, script: str, *options: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [tree / "scripts" / script],
+        [tree / "scripts" / script, *options],
         env=environment(tree, **variables),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -167,6 +169,47 @@ def test_cluster_tests_that_cannot_run_say_so_in_the_last_line(
 ) -> None:
     done = call(tree, "cluster-tests", TESTBED=testbed)
     assert (done.returncode, done.stdout) == (0, f"cluster tests: skipped, {told}\n")
+
+
+@pytest.fixture
+def testbed(tree: Path) -> Path:
+    """A stand-in for the program that makes a cluster; the one for Python notes its options."""
+    programs = tree / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    program(programs, "wallaroo", "exit 0")
+    # the part of the builds fails with BUILDS, the others with OTHERS
+    code = 'case $3 in *test_build.py) exit "${BUILDS:-0}" ;; *) exit "${OTHERS:-0}" ;; esac'
+    program(programs, "python", f'echo "$*" >>{tree.parent}/called; {code}')
+    program(tree.parent, "testbed", 'if [ "$1" = n ]; then shift; exec "$@"; fi')
+    return tree.parent / "testbed"
+
+
+def test_cluster_tests_are_run_in_two_parts(tree: Path, testbed: Path) -> None:
+    done = call(tree, "cluster-tests", TESTBED=str(testbed), HOME=str(tree.parent))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tree.parent / "called").read_text().splitlines() == [
+        "-m pytest tests/cluster/test_build.py -m cluster --durations=0",
+        "-m pytest tests/cluster --ignore=tests/cluster/test_build.py -m cluster --durations=0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("builds", "others", "options", "code"),
+    [
+        ("1", "0", (), 1),
+        ("0", "1", (), 1),
+        ("0", "5", (), 1),  # there are no tests
+        ("0", "5", ("-k", "build"), 0),
+        ("5", "0", ("-k", "kafka"), 0),
+        ("5", "1", ("-k", "kafka"), 1),
+    ],
+)
+def test_cluster_tests_fail_with_a_part_and_not_for_what_is_in_the_other(
+    tree: Path, testbed: Path, builds: str, others: str, options: tuple[str, ...], code: int
+) -> None:
+    variables = {"TESTBED": str(testbed), "HOME": str(tree.parent)}
+    done = call(tree, "cluster-tests", *options, BUILDS=builds, OTHERS=others, **variables)
+    assert done.returncode == code, done.stderr
 
 
 WALLAROO = """#!{python}
