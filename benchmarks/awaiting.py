@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import loads
-from benchmarks.figures import ENGINES, Figure, Settings, figure_of, median_of
+from benchmarks.figures import Figure, Settings, figure_of, median_of
 from benchmarks.peers import measured as peers
 from benchmarks.running import Pass, Running
 
@@ -16,29 +15,21 @@ _STYLES = {"plain asyncio": "limited", "plain asyncio without a time limit": "un
 
 
 def async_steps(settings: Settings, scratch: Path) -> Iterator[Figure]:
-    """Calls that wait 5 ms, 1,000 at a time, on both engines and in plain asyncio, in turns."""
+    """Calls that wait 5 ms, 1,000 at a time, here and in plain asyncio, in turns."""
     load = loads.asked(settings.asked)
-    ours: dict[str, list[Pass]] = {name: [] for name in ENGINES}
+    ours: list[Pass] = []
     plain: dict[str, list[float]] = {what: [] for what in _STYLES}
-    with contextlib.ExitStack() as stack:
-        running = {
-            name: stack.enter_context(
-                Running(load, settings.workers, scratch, options=("--engine", name))
-            )
-            for name in ENGINES
-        }
+    with Running(load, settings.workers, scratch) as running:
         for number in range(settings.passes + 1):
-            for name, one in running.items():
-                passed = one.tcp_to_tcp()
-                if number:  # the first one warms up
-                    ours[name].append(passed)
+            passed = running.tcp_to_tcp()
+            if number:  # the first one warms up
+                ours.append(passed)
             for what, style in _STYLES.items():
                 plain[what].append(peers.plain_asyncio(load, style, scratch))
     for what, rates in plain.items():
         yield median_of(f"calls of 5 ms, {what}", rates, "messages/s")
-    for name, passes in ours.items():
-        figure = figure_of(f"calls of 5 ms, {name}, TCP to TCP", passes)
-        yield figure
-        for what, rates in plain.items():
-            ratio = figure.value / statistics.median(rates)
-            yield Figure(f"calls of 5 ms, {name} against {what}", ratio, "ratio")
+    figure = figure_of("calls of 5 ms, TCP to TCP", ours)
+    yield figure
+    for what, rates in plain.items():
+        ratio = figure.value / statistics.median(rates)
+        yield Figure(f"calls of 5 ms, against {what}", ratio, "ratio")

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,11 +39,10 @@ def contended(
     seconds: float,
     workers: int,
     scratch: Path,
-    options: Sequence[str],
 ) -> Contended:
     """Send the messages of *probe* at *rate* a second beside busy programs; see `at_rate`."""
     programs = (os.cpu_count() or 1) * 3 // 2
-    times = times_at(probe, rate, seconds, workers, scratch, options, _busy(programs))
+    times = times_at(probe, rate, seconds, workers, scratch, (), _busy(programs))
     out = [sent + taken for sent, taken in zip(times.sent, times.taken, strict=True)]
     windows = Counter(int((at - times.sent[0]) / _WINDOW_S) for at in out)
     whole = range(int(seconds / _WINDOW_S))

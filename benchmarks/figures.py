@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,7 +58,6 @@ class Settings:
 
 _SETTLE_S = 10.0
 """Time after the first outputs in which an engine has done what it does once, such as an epoch."""
-_MICRO_BATCH, _REAL_TIME = ENGINES = "micro-batch", "real-time"
 FEW_KEYS = 350
 """What counts as few keys: as many as Market Spread has."""
 
@@ -178,87 +176,42 @@ def metrics(settings: Settings, scratch: Path) -> list[Figure]:
     ]
 
 
-def engines(settings: Settings, scratch: Path) -> Iterator[Figure]:
-    """Throughput of both engines in turns."""
-    spread = loads.market_spread(settings.spread)
-    for what, load in (
-        ("Market Spread", spread),
-        ("Word Count", loads.word_count(settings.words)),
-        *(
-            (f"messages of {size:,} bytes", loads.keyed(settings.bytes // size, FEW_KEYS, size))
-            for size in (1_000, 10_000)
-        ),
-        (f"a count for each of {FEW_KEYS} keys", loads.keyed(settings.keyed, FEW_KEYS)),
-        (
-            f"a count for each of {settings.many_keys:,} keys",
-            loads.keyed(settings.keyed, settings.many_keys),
-        ),
-    ):
-        rates: dict[str, Figure] = {}
-        with contextlib.ExitStack() as stack:
-            both = {
-                name: stack.enter_context(
-                    Running(load, settings.workers, scratch, options=("--engine", name))
-                )
-                for name in ENGINES
-            }
-            passes = in_turns(both, settings.passes)
-        for name, of_engine in passes.items():
-            rates[name] = figure_of(f"{what}, {name}, TCP to TCP", of_engine)
-        yield from rates.values()
-        ratio = rates[_REAL_TIME].value / rates[_MICRO_BATCH].value
-        yield Figure(f"{what}, {_REAL_TIME} against {_MICRO_BATCH}", ratio, "ratio")
-        if load is spread:
-            bare = statistics.mean(peers.bare(load, "functions", scratch) for _ in range(2))
-            ratio = rates[_REAL_TIME].value / bare
-            yield Figure(f"{what}, {_REAL_TIME} against bare Python", ratio, "ratio")
-
-
 def floor(settings: Settings, scratch: Path) -> Iterator[Figure]:
-    """What state that nothing is sent for costs, on both engines."""
-    for name in ENGINES:
-        found = []
-        for idle in (1, settings.many_keys // 10, settings.many_keys):
-            probe = latency.few_keys(idle)
-            beside = f"{idle:,} idle keys" if idle > 1 else "no idle state"
-            what = f"200 messages/s beside {beside}, {name}"
-            found.append(_latency(what, settings, scratch, name, probe, 200))
-            yield found[-1]
-        ratio = found[-1].value / found[0].value
-        yield Figure(f"{settings.many_keys:,} idle keys against none, {name}", ratio, "ratio")
+    """What state that nothing is sent for costs."""
+    found = []
+    for idle in (1, settings.many_keys // 10, settings.many_keys):
+        probe = latency.few_keys(idle)
+        beside = f"{idle:,} idle keys" if idle > 1 else "no idle state"
+        found.append(_latency(f"200 messages/s beside {beside}", settings, scratch, probe, 200))
+        yield found[-1]
+    ratio = found[-1].value / found[0].value
+    yield Figure(f"{settings.many_keys:,} idle keys against none", ratio, "ratio")
 
 
 def latencies(settings: Settings, scratch: Path) -> Iterator[Figure]:
-    """Latency from socket to socket by rate, of both engines in turns."""
+    """Latency from socket to socket by rate."""
     for rate in settings.rates:
-        for name in ENGINES:
-            what = f"Market Spread, {name}, at {rate:,} messages/s"
-            yield _latency(what, settings, scratch, name, latency.orders(), rate)
+        what = f"Market Spread at {rate:,} messages/s"
+        yield _latency(what, settings, scratch, latency.orders(), rate)
 
 
 def steady(settings: Settings, scratch: Path) -> list[Figure]:
-    """Latency of the real-time engine over minutes, ends of epochs included."""
+    """Latency over minutes, ends of epochs included."""
     longer = replace(settings, seconds=settings.steady_s)
-    what = f"Market Spread, {_REAL_TIME}, at 10,000 messages/s for {settings.steady_s:,.0f} s"
-    return [_latency(what, longer, scratch, _REAL_TIME, latency.orders(), 10_000)]
+    what = f"Market Spread at 10,000 messages/s for {settings.steady_s:,.0f} s"
+    return [_latency(what, longer, scratch, latency.orders(), 10_000)]
 
 
 def contention(settings: Settings, scratch: Path) -> Iterator[Figure]:
-    """Both engines while other programs take all cores: as many as there are cores, and a half."""
-    for name in ENGINES:
-        for rate in (1_000, 20_000):
-            shared = contended.contended(
-                latency.orders(),
-                rate,
-                settings.contended_s,
-                settings.workers,
-                scratch,
-                ("--engine", name),
-            )
-            what = f"{rate:,} messages/s beside {shared.programs} busy programs, {name}"
-            yield Figure(f"{what}, lowest rate in 5 s", shared.lowest, "messages/s")
-            yield Figure(f"{what}, median latency", shared.p50, "ms", detail={"p99": shared.p99})
-            yield Figure(f"{what}, from their end until all is out", shared.drained_s, "s")
+    """While other programs take all cores: as many as there are cores, and a half."""
+    for rate in (1_000, 20_000):
+        shared = contended.contended(
+            latency.orders(), rate, settings.contended_s, settings.workers, scratch
+        )
+        what = f"{rate:,} messages/s beside {shared.programs} busy programs"
+        yield Figure(f"{what}, lowest rate in 5 s", shared.lowest, "messages/s")
+        yield Figure(f"{what}, median latency", shared.p50, "ms", detail={"p99": shared.p99})
+        yield Figure(f"{what}, from their end until all is out", shared.drained_s, "s")
 
 
 def publishing(settings: Settings, scratch: Path) -> list[Figure]:
@@ -298,32 +251,23 @@ def publishing(settings: Settings, scratch: Path) -> list[Figure]:
 
 
 def footprint(settings: Settings, scratch: Path) -> Iterator[Figure]:
-    """Start, memory, and what it costs to wait, on both engines."""
-    for name in ENGINES:
-        yield from _footprint(settings, scratch, name)
-    held = backlog.peak_memory_mb(settings.backlog, scratch)
-    yield Figure(f"peak of a gateway with {settings.backlog:,} messages of backlog", held, "MB")
-
-
-def _footprint(settings: Settings, scratch: Path, name: str) -> list[Figure]:
-    """Start, idling and memory of the engine *name*."""
-    options = ("--engine", name)
+    """Start, memory, and what it costs to wait."""
     few, load = loads.market_spread(700), loads.market_spread(settings.spread)
     began = time.monotonic()
-    with Running(few, settings.workers, scratch, options=options) as running:
+    with Running(few, settings.workers, scratch) as running:
         running.tcp_to_tcp()
         started = time.monotonic() - began
         time.sleep(_SETTLE_S)
         idle = running.idle_cpu(settings.seconds)
-    with Running(load, settings.workers, scratch, options=options) as running:
+    with Running(load, settings.workers, scratch) as running:
         running.tcp_to_tcp()
         running.tcp_to_tcp()
         memory = running.memory_mb()
-    return [
-        Figure(f"from the command to the first output, {name}", started, "s"),
-        Figure(f"processor time while nothing is sent, {name}", 100 * idle, "% of a core"),
-        Figure(f"memory after Market Spread, {name}", sum(memory.values()), "MB", detail=memory),
-    ]
+    yield Figure("from the command to the first output", started, "s")
+    yield Figure("processor time while nothing is sent", 100 * idle, "% of a core")
+    yield Figure("memory after Market Spread", sum(memory.values()), "MB", detail=memory)
+    held = backlog.peak_memory_mb(settings.backlog, scratch)
+    yield Figure(f"peak of a gateway with {settings.backlog:,} messages of backlog", held, "MB")
 
 
 def in_turns(running: Mapping[str, Running], passes: int) -> dict[str, list[Pass]]:
@@ -374,10 +318,9 @@ def figure_of(what: str, passes: Sequence[Pass]) -> Figure:
 
 
 def _latency(
-    what: str, settings: Settings, scratch: Path, name: str, probe: latency.Probe, rate: int
+    what: str, settings: Settings, scratch: Path, probe: latency.Probe, rate: int
 ) -> Figure:
-    """Latency of *probe* at *rate* on the engine *name*."""
-    options = ("--engine", name)
-    found = latency.at_rate(probe, rate, settings.seconds, settings.workers, scratch, options)
+    """Latency of *probe* at *rate*."""
+    found = latency.at_rate(probe, rate, settings.seconds, settings.workers, scratch)
     detail = {"p99": found.p99, "p99.9": found.p999, "worst": found.worst}
     return Figure(what, found.p50, "ms", detail=detail)

@@ -19,7 +19,6 @@ GROUPS: dict[str, Group] = {
     "skew": figures.skew,
     "sizes": figures.sizes,
     "metrics": figures.metrics,
-    "engines": figures.engines,
     "protection": protection,
     "floor": figures.floor,
     "latency": figures.latencies,

@@ -19,7 +19,6 @@ from matplotlib import pyplot as plt
 mpl.rcParams["svg.hashsalt"] = "wallaroo"  # the same plot is the same file
 
 _OURS, _OTHERS = "#1f6f8b", "#b8b8b8"
-_ENGINES = {"micro-batch": "#d98e04", "real-time": _OURS}
 _OURS_FROM = re.compile("^(TCP to TCP|journal to outbox)")
 
 
@@ -60,17 +59,17 @@ def rates_by(
 
 
 def floors(figures: list[dict[str, Any]], file: Path) -> None:
-    """Latencies at a low rate by idle state, of both engines."""
+    """Latencies at a low rate by idle state."""
     figure, axes = plt.subplots(figsize=(7, 3))
-    _percentiles(figures, "200 messages/s beside (.*), {engine}", axes)
+    _percentiles(figures, "200 messages/s beside (.*)$", axes)
     axes.set_title("milliseconds from socket to socket at 200 messages a second", loc="left")
     _finish(figure, axes, file)
 
 
 def latencies(figures: list[dict[str, Any]], file: Path) -> None:
-    """Latencies by rate, of both engines."""
+    """Latencies by rate."""
     figure, axes = plt.subplots(figsize=(7, 3.6))
-    _percentiles(figures, "Market Spread, {engine}, at (.*) messages/s$", axes)
+    _percentiles(figures, "Market Spread at (.*) messages/s$", axes)
     axes.set_xlabel("messages a second")
     axes.set_title("milliseconds from socket to socket", loc="left")
     _finish(figure, axes, file)
@@ -78,13 +77,12 @@ def latencies(figures: list[dict[str, Any]], file: Path) -> None:
 
 def _percentiles(figures: list[dict[str, Any]], wanted: str, axes: Any) -> None:
     """Draw p50 and p99 of the figures whose names *wanted* matches, by what it finds in them."""
-    for engine, colour in _ENGINES.items():
-        pattern = re.compile(wanted.format(engine=engine))
-        rows = [(match[1], f) for f in figures if (match := pattern.match(f["what"]))]
-        names = [name for name, _ in rows]
-        p99 = [f["detail"]["p99"] for _, f in rows]
-        axes.plot(names, p99, "o--", color=colour, label=f"{engine}, p99")
-        axes.plot(names, [f["value"] for _, f in rows], "o-", color=colour, label=f"{engine}, p50")
+    pattern = re.compile(wanted)
+    rows = [(match[1], f) for f in figures if (match := pattern.match(f["what"]))]
+    names = [name for name, _ in rows]
+    p99 = [f["detail"]["p99"] for _, f in rows]
+    axes.plot(names, p99, "o--", color=_OURS, label="p99")
+    axes.plot(names, [f["value"] for _, f in rows], "o-", color=_OURS, label="p50")
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.legend(frameon=False)

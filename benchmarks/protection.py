@@ -9,7 +9,6 @@ from pathlib import Path
 from benchmarks import loads
 from benchmarks.figures import Figure, Settings, figure_of, in_turns, ratio_of
 from benchmarks.running import Running
-from wallaroo.engine.registry import ENGINES
 
 _AS_IT_IS = "encrypted"
 _WAYS = {
@@ -26,19 +25,16 @@ _WAYS = {
 
 
 def measured(settings: Settings, scratch: Path) -> Iterator[Figure]:
-    """Market Spread in each of the ways, in turns, on both engines; ratios are of single turns."""
+    """Market Spread in each of the ways, in turns; ratios are of single turns."""
     load = loads.market_spread(settings.spread)
-    for name in ENGINES:
-        with contextlib.ExitStack() as stack:
-            ways = {
-                way: stack.enter_context(
-                    Running(load, settings.workers, scratch, options=("--engine", name, *options))
-                )
-                for way, options in _WAYS.items()
-            }
-            passes = in_turns(ways, settings.passes)
-        for way, of_way in passes.items():
-            yield figure_of(f"Market Spread, {name}, {way}, TCP to TCP", of_way)
-        for way in list(_WAYS)[1:]:
-            ours, others = ([p.rate for p in passes[one]] for one in (_AS_IT_IS, way))
-            yield ratio_of(f"Market Spread, {name}, {_AS_IT_IS} against {way}", ours, others)
+    with contextlib.ExitStack() as stack:
+        ways = {
+            way: stack.enter_context(Running(load, settings.workers, scratch, options=options))
+            for way, options in _WAYS.items()
+        }
+        passes = in_turns(ways, settings.passes)
+    for way, of_way in passes.items():
+        yield figure_of(f"Market Spread, {way}, TCP to TCP", of_way)
+    for way in list(_WAYS)[1:]:
+        ours, others = ([p.rate for p in passes[one]] for one in (_AS_IT_IS, way))
+        yield ratio_of(f"Market Spread, {_AS_IT_IS} against {way}", ours, others)

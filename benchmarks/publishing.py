@@ -14,7 +14,8 @@ from benchmarks import streams
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
+from wallaroo.gateway.outbox.chunks import FinishedChunk
+from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.wire.records import Outputs, Tally
 
 INTERVALS_S = (0.001, 0.002, 0.005, 0.010, 0.050)
@@ -121,11 +122,11 @@ def commits(rate: int, interval_s: float, seconds: float, directory: Path, how: 
         interval_s: Least time from one publication to the next.
         seconds: How long.
         directory: Where the files are.
-        how: `journal only`; `one by one`, each chunk staged and published by itself, as batches
-            are; or `grouped`, all chunks that wait in one transaction.
+        how: `journal only`; `one by one`, each chunk published by itself; or
+            `grouped`, all chunks that wait in one transaction.
     """
     journal = Journal(directory / "journal.db", JournalLimits())
-    outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
+    outbox = Outbox(directory / "outbox.db", 1 << 30)
     order = streams.ORDER.pack(53, 1, 1, 7, b"000001", b"AAPL", 100.0, 100.5, streams.TIME)
     lot = max(1, int(rate * _TICK_S))
     output = Outputs(
@@ -139,12 +140,10 @@ def commits(rate: int, interval_s: float, seconds: float, directory: Path, how: 
                 for place, outputs in enumerate(chunks)
             ]
             if finished:
-                outbox.publish_chunks("run", finished)
+                outbox.publish("run", finished)
         elif how == "one by one":
             for place, outputs in enumerate(chunks):
-                token = str(number + place)
-                outbox.stage("run", number + place, token, outputs, Tally())
-                outbox.publish("run", number + place, [token])
+                outbox.publish("run", [FinishedChunk(number + place, 0, outputs, Tally(), [])])
 
     pause = max(_TICK_S, lot / rate)
     submitted: list[float] = []

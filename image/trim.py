@@ -98,8 +98,6 @@ PYTHON = (
     "numpy/f2py",
     "numpy/*/include",
     "numpy/*/lib/*.a",
-    "pandas/*/tests",
-    "pandas/*/*/tests",
     "pyspark/examples",
     "pyspark/data",
     "pyspark/bin",

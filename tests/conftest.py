@@ -15,7 +15,6 @@ from tests.processes import (
     pytest_xdist_auto_num_workers,
     pytest_xdist_make_scheduler,
 )
-from wallaroo.engine.registry import DEFAULT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,12 +31,6 @@ settings.register_profile("unhurried", settings(), deadline=None)  # machines ca
 settings.load_profile("unhurried")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def engine_name() -> str:
-    """Name of the engine that runs start on."""
-    return DEFAULT
-
-
 @pytest.fixture(autouse=True)
 def log_settings() -> Iterator[None]:
     """What a command that a test calls in its process sets for logs is forgotten afterwards."""
@@ -51,7 +44,7 @@ def log_settings() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Local Spark: there is one in a process, so it suits all engines."""
+    """Local Spark: there is one in a process."""
     from tests.spark.in_process import launch
 
     spark = launch("tests", tmp_path_factory.mktemp("spark"))
@@ -60,10 +53,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def on_spark(
-    session: SparkSession, engine_name: str, tmp_path_factory: pytest.TempPathFactory
-) -> InProcess:
+def on_spark(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> InProcess:
     """Runs applications on local Spark, without sockets."""
     from tests.spark.in_process import InProcess
 
-    return InProcess(session, partial(tmp_path_factory.mktemp, "run"), engine_name)
+    return InProcess(session, partial(tmp_path_factory.mktemp, "run"))

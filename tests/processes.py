@@ -8,8 +8,6 @@ from collections import Counter
 
 import pytest
 
-from tests.engines import MICRO_BATCH, engines_of
-
 _FOLDERS = ("tests/kafka/", "tests/connectors/sql/")
 """Folders whose tests share a broker or a database."""
 _ASKED_FOR = ("cluster", "slow")
@@ -47,8 +45,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what is not asked for, and begin with the scopes that take longest."""
     marks = [mark for mark in _ASKED_FOR if mark not in str(config.option.markexpr)]
     out = [item for item in items if any(map(item.get_closest_marker, marks))]
-    # what the real-time engine does not have
-    out += [item for item in items if MICRO_BATCH in engines_of(item.nodeid)[:1]]
     config.hook.pytest_deselected(items=out)
     left = set(items).difference(out)
     starts = Counter(scope_of(item.nodeid) for item in left if item.get_closest_marker("spark"))

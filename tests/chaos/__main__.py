@@ -18,14 +18,12 @@ from tests.chaos.system import RATE, System
 from tests.chaos.trial import Wrong, at_the_end, inject
 from tests.chaos.turn import (
     APPLICATIONS,
-    ENGINES,
     FILES_WITH_TOPICS,
     SHAPES,
     WITH_TOPICS,
     Turn,
 )
 from tests.helpers import ROOT
-from wallaroo.engine.registry import DEFAULT
 
 _ERRORS = 30
 """How many kinds of errors in the log are shown."""
@@ -41,19 +39,15 @@ def main() -> int:
     )
     parser.add_argument("--keys", type=int, default=0, help="keys that have state at the start")
     parser.add_argument("--rate", type=int, default=RATE, help="messages a second of each sender")
-    parser.add_argument("--engine", action="append", choices=ENGINES, help="only this one")
     applications = [*dict.fromkeys([*APPLICATIONS, *FILES_WITH_TOPICS])]
     parser.add_argument("--application", action="append", choices=applications)
     parser.add_argument("--shape", action="append", choices=SHAPES)
     parser.add_argument("--results", type=Path, help="add to the results in this file")
     parser.add_argument("--write", action="store_true", help="write tests/chaos/results.md anew")
     chosen = parser.parse_args()
-    engines = chosen.engine or [DEFAULT]
     turns = [
         turn
-        for parts in itertools.product(
-            engines, chosen.application or applications, chosen.shape or SHAPES
-        )
+        for parts in itertools.product(chosen.application or applications, chosen.shape or SHAPES)
         if names_of(turn := Turn(*parts), chosen.fault)
     ]
     if chosen.keys and any(turn.shape != SHAPES[0] for turn in turns):
@@ -75,11 +69,11 @@ def main() -> int:
         failed = not take(turn, names, chosen.hours / len(turns), spell, report, keep)
         if failed:
             break
-    for engine, (part, shapes) in itertools.product(engines, PARTS.items()):
-        if tables := report.tables(engine, [*FAULTS], os.cpu_count() or 1, shapes):
+    for part, shapes in PARTS.items():
+        if tables := report.tables([*FAULTS], os.cpu_count() or 1, shapes):
             print(tables)
             if chosen.write and not failed:
-                write(tables, ROOT / "tests" / "chaos" / "results.md", f"{engine}{part}")
+                write(tables, ROOT / "tests" / "chaos" / "results.md", f"real-time{part}")
     return int(failed)
 
 
@@ -140,10 +134,10 @@ def take(
 
 
 def next_of(names: list[str], turn: Turn, report: Report, chance: random.Random) -> str:
-    """The fault that was tried least often in *turn*, then on its engine; else at random."""
-    here, engine = report.tried(lambda other: other == turn), report.tried(turn.is_alike)
-    least = min((here[name], engine[name]) for name in names)
-    return chance.choice([name for name in names if (here[name], engine[name]) == least])
+    """The fault that was tried least often in *turn*, then in all turns; else at random."""
+    here, anywhere = report.tried(lambda other: other == turn), report.tried(lambda _: True)
+    least = min((here[name], anywhere[name]) for name in names)
+    return chance.choice([name for name in names if (here[name], anywhere[name]) == least])
 
 
 def system_of(turn: Turn) -> type[System]:

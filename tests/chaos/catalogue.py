@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.chaos.faults import COMMON, IN_BATCHES
+from tests.chaos.faults import COMMON
 from tests.chaos.groups import Fault, Group
 from tests.chaos.kafka_faults import WITH_KAFKA
-from tests.chaos.machine_faults import LONG_STOPS, MACHINE, STOPS_IN_BATCHES, TWO_MACHINES
-from tests.chaos.memory_faults import MEMORY, MEMORY_IN_REAL_TIME
+from tests.chaos.machine_faults import LONG_STOPS, MACHINE, TWO_MACHINES
+from tests.chaos.memory_faults import MEMORY
 from tests.chaos.network_faults import NETWORK
 from tests.chaos.seams import AT_SOCKET, BETWEEN_LEVELS, SEAMS
 from tests.chaos.turn import Turn
@@ -18,11 +18,8 @@ GROUPS: tuple[Group, ...] = (
     MACHINE,
     MEMORY,
     LONG_STOPS,
-    IN_BATCHES,
-    STOPS_IN_BATCHES,
     SEAMS,
     BETWEEN_LEVELS,
-    MEMORY_IN_REAL_TIME,
     AT_SOCKET,
     NETWORK,
     TWO_MACHINES,

@@ -31,8 +31,6 @@ GATEWAY_PLACES = (
     "outbox-after-publish",
     "sink-in-mid-delivery",
 )
-WORKER_PLACES = ("worker-before-stage", "worker-after-stage")
-DRIVER_PLACES = ("driver-before-publish", "driver-after-publish")
 
 
 def killing(kind: str) -> Fault:
@@ -67,26 +65,15 @@ def killing_at(place: str) -> Fault:
     return lambda system, _chance: system.reach(place)
 
 
-def _kill_planners(system: System, _chance: random.Random) -> bool:
-    pids = system.processes("planner")
-    system.signal(KILL, *pids)
-    return bool(pids)
-
-
 def kill_everything(system: System) -> None:
     """Kill all processes of the application."""
-    kinds = ("driver", "gateway", "java", "planner", "reader", "worker")
+    kinds = ("driver", "gateway", "java", "reader", "worker")
     system.signal(KILL, *(pid for kind in kinds for pid in system.processes(kind)))
 
 
 def _kill_everything(system: System, _chance: random.Random) -> bool:
     kill_everything(system)
     return True
-
-
-def _kill_while_the_checkpoint_is_written(system: System, chance: random.Random) -> bool:
-    java = system.processes("java")
-    return bool(java) and system.reach("driver-after-publish", java[0], chance.randint(1, 100))
 
 
 def _full_disk(kind: str) -> Fault:
@@ -272,13 +259,5 @@ _COMMON: Mapping[str, Fault] = {
     "message that does not decode": _bad_message(b"nonsense"),
     "clock stepped backwards": _clock_goes_back,
 }
-_IN_BATCHES: Mapping[str, Fault] = {
-    "kill all that plans batches": _kill_planners,
-    **{f"kill at {place}": killing_at(place) for place in WORKER_PLACES},
-    **{f"kill at {place}": killing_at(place) for place in DRIVER_PLACES},
-    "kill while the checkpoint is written": _kill_while_the_checkpoint_is_written,
-}
 COMMON = Group(_COMMON)
-"""Those that both engines have to stand."""
-IN_BATCHES = Group(_IN_BATCHES, engines=frozenset({"micro-batch"}))
-"""Those of the micro-batch engine."""
+"""Those of every application."""

@@ -15,12 +15,10 @@ Fault = Callable[[System, random.Random], bool]
 
 @dataclass(frozen=True)
 class Group:
-    """Faults that fit the same engines, applications and shapes."""
+    """Faults that fit the same applications and shapes."""
 
     faults: Mapping[str, Fault]
     """By name."""
-    engines: frozenset[str] | None = None
-    """Engines that they fit; None for all."""
     applications: frozenset[str] | None = None
     """Applications that they fit; None for all that are made for these tests."""
     shapes: frozenset[str] | None = None
@@ -31,7 +29,6 @@ class Group:
     def fits(self, turn: Turn) -> bool:
         """Whether they can be injected in *turn*."""
         chosen = (
-            (self.engines, turn.engine),
             (APPLICATIONS if self.applications is None else self.applications, turn.application),
             (WITHOUT_TOPICS if self.shapes is None else self.shapes, turn.shape),
         )

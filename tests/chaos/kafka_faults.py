@@ -210,7 +210,6 @@ PROCESSES = Group(
 )
 AT_SEAMS = Group(
     {name: SEAMS.faults[name] for name in _EXISTING_AT_SEAMS},
-    engines=SEAMS.engines,
     applications=_APPLICATIONS,
     shapes=WITH_TOPICS,
     lacks=_lack,

@@ -81,11 +81,3 @@ LONG_STOPS = Group(
     }
 )
 """Processes that stand still for so long that they are taken for dead, or than calls may take."""
-STOPS_IN_BATCHES = Group(
-    {
-        "stop a worker for 20 s": stopping("worker", LONG_S, one=True),
-        "stop what plans batches for 20 s": stopping("planner", LONG_S),
-    },
-    engines=frozenset({"micro-batch"}),
-)
-"""The same for processes of batches."""

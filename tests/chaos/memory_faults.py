@@ -145,13 +145,8 @@ MEMORY = Group(
         "no memory for the gateway": _starving(_one("gateway")),
         "no memory for the driver": _starving(_one("driver")),
         "no memory for Spark's Java": _starving(_one("java")),
+        "no memory for the first stage": _starving(_one("reader")),
     },
     lacks=lacking,
 )
-"""Those of both engines."""
-MEMORY_IN_REAL_TIME = Group(
-    {"no memory for the first stage": _starving(_one("reader"))},
-    engines=frozenset({"real-time"}),
-    lacks=lacking,
-)
-"""Those of the real-time engine."""
+"""Processes that the kernel kills for want of memory."""

@@ -14,7 +14,7 @@ from tests.chaos.turn import SHAPES, WITH_TOPICS, WITHOUT_TOPICS, Turn
 
 _BEGIN, _END = "<!-- chaos on {}: begin -->", "<!-- chaos on {}: end -->"
 PARTS = {"": WITHOUT_TOPICS, " with topics": WITH_TOPICS}
-"""The shapes in each table, by what follows the engine's name in the comments around the table."""
+"""The shapes in each table, by what follows the name in the comments around the table."""
 
 
 @dataclass
@@ -96,14 +96,12 @@ class Report:
             found.update({name: row.tried for name, row in self.rows[turn].items()})
         return found
 
-    def tables(
-        self, engine: str, order: list[str], cores: int, shapes: Collection[str] = SHAPES
-    ) -> str:
-        """What was done on *engine* in *shapes*, as Markdown; the faults in *order*.
+    def tables(self, order: list[str], cores: int, shapes: Collection[str] = SHAPES) -> str:
+        """What was done in *shapes*, as Markdown; the faults in *order*.
 
         Empty if nothing was.
         """
-        turns = [turn for turn in self.spells if turn.engine == engine and turn.shape in shapes]
+        turns = [turn for turn in self.spells if turn.shape in shapes]
         if not turns:
             return ""
         return "\n".join(

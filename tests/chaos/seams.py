@@ -1,4 +1,4 @@
-"""The faults at the seams of the real-time engine: its chunks, epochs, processes and sockets."""
+"""The faults at the seams of the engine: its chunks, epochs, processes and sockets."""
 
 from __future__ import annotations
 
@@ -171,18 +171,15 @@ _SEAMS: Mapping[str, Fault] = {
     "cut the connection of the first stage and Java": _cutting(TO_FIRST_STAGE, "reader", "java"),
     "cut the connection of a partition and Java": _cutting(TO_PARTITION, "worker", "java"),
 }
-_REAL_TIME = frozenset({"real-time"})
-SEAMS = Group(_SEAMS, engines=_REAL_TIME)
+SEAMS = Group(_SEAMS)
 """Those of every application."""
 BETWEEN_LEVELS = Group(
     {"kill at reader-before-level": killing_at("reader-before-level")},
-    engines=_REAL_TIME,
     applications=WITH_LEVELS,
 )
 """Those of applications with several levels."""
 AT_SOCKET = Group(
     {"cut a connection to the gateway": _cutting(TO_GATEWAY, "gateway")},
-    engines=_REAL_TIME,
     shapes=frozenset({TOGETHER}),
 )
 """Those of the gateway's Unix socket."""

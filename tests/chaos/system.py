@@ -31,7 +31,6 @@ from tests.helpers import processes_below, wait_until
 from wallaroo.api.places import Place
 from wallaroo.client import Sender
 from wallaroo.connectors.tcp.resolve import TCPSource
-from wallaroo.engine.registry import VARIABLE
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.run.gateway_process import reserved_ports
@@ -47,8 +46,6 @@ PRELOADED_RATE = 100
 JOURNAL_GIB = 0.0625
 """Size of the journal: so small that a flood fills it."""
 WORKERS = 2
-TASK_ATTEMPTS = 8
-"""How often local Spark runs a task of a batch, as with `wallaroo run`."""
 STREAMS = 3
 """Senders that send all the time, each a stream of its own."""
 KEYS = 40
@@ -56,7 +53,7 @@ KEYS = 40
 RATE = 400
 """Messages a second of each of them."""
 PACE = "epoch_least_s=0.2,epoch_most_s=1,quiet_s=0.1"
-"""Pace of the real-time engine: epochs end once a second."""
+"""Pace of the chunks: epochs end once a second."""
 BURST_S = 0.02
 """Time between the bursts of a sender."""
 _START_S = 20.0
@@ -200,7 +197,7 @@ class System:
         return max((int(file.name) for file in folder.glob("[0-9]*")), default=-1) + 1
 
     def processes(self, kind: str) -> list[int]:
-        """Numbers of the processes of a kind: driver, gateway, java, planner, worker.
+        """Numbers of the processes of a kind: driver, gateway, java, reader, worker.
 
         Those of a real-time query are its reader and its workers.
         """
@@ -287,7 +284,7 @@ class System:
         driver = [
             *("driver", str(self.turn.file), *self._addresses, *self._query),
             *("--gateway", f"{DRIVER_SIDE}:{port}", "--token-file", str(token)),
-            *("--master", f"local[{WORKERS},{TASK_ATTEMPTS}]", "--state-dir", str(self.state)),
+            *("--master", f"local[{WORKERS}]", "--state-dir", str(self.state)),
         ]
         machines = [self.machines["the gateway"], self.machines["the driver"]]
         return [
@@ -307,15 +304,14 @@ class System:
     @property
     def _query(self) -> list[str]:
         return [
-            *("--engine", self.turn.engine, "--workers", str(WORKERS)),
-            *("--partitions", str(WORKERS), "--function-timeout", str(FUNCTION_TIMEOUT_S)),
+            *("--workers", str(WORKERS), "--partitions", str(WORKERS)),
+            *("--function-timeout", str(FUNCTION_TIMEOUT_S)),
         ]
 
     def _environment(self, machine: Machine) -> dict[str, str]:
         return {
             **os.environ,
             "WALLAROO_FAULTS": str(self.faults),
-            VARIABLE: self.turn.engine,
             "WALLAROO_PACE": PACE,
             "PYTHONPATH": os.pathsep.join([str(CLOCK), os.environ.get("PYTHONPATH", "")]),
             **machine.environment,
@@ -352,7 +348,6 @@ class System:
                 *("--state-dir", str(self.state), "--partitions", str(WORKERS)),
             ],
             check=True,
-            env={**os.environ, VARIABLE: self.turn.engine},
         )
         file.unlink()
 
@@ -387,6 +382,4 @@ def _kind(pid: int, command: str) -> str | None:
         return "gateway"
     if "SparkSubmit" in command:
         return "java"
-    if "pyspark.sql." in command:  # what asks for messages, and what is asked at the query's start
-        return "planner"
-    return "worker" if "pyspark" in command else None
+    return None

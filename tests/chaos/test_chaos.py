@@ -24,7 +24,6 @@ from tests.chaos.system import System
 from tests.chaos.trial import at_the_end, inject
 from tests.chaos.turn import (
     APPLICATIONS,
-    ENGINES,
     SHAPES,
     TOPIC_SINKS,
     WITH_LEVELS,
@@ -40,7 +39,6 @@ WITH_SS = pytest.mark.skipif(
 )
 SHORT = [
     "kill at journal-before-commit",
-    "kill at worker-before-stage",
     "kill at outbox-after-publish",
     "kill at sink-in-mid-delivery",
     "torn last write of the journal",
@@ -73,11 +71,11 @@ SHORT_APART = [
 @pytest.mark.parametrize(
     ("turn", "faults"),
     [
-        (Turn("micro-batch"), SHORT),
-        (Turn("real-time"), SHORT_AT_SEAMS),
-        (Turn("real-time", "windows", "apart"), SHORT_APART),
+        (Turn(), SHORT),
+        (Turn(), SHORT_AT_SEAMS),
+        (Turn("windows", "apart"), SHORT_APART),
     ],
-    ids=str,
+    ids=["common", "at seams", "apart"],
 )
 def test_nothing_is_lost_doubled_or_swapped(turn: Turn, faults: list[str]) -> None:
     if missing := [lack for name, lack in lacking(turn).items() if name in faults]:
@@ -153,12 +151,11 @@ def test_connections_of_another_process_are_found_and_cut(tmp_path: Path) -> Non
 
 def test_faults_have_names_of_their_own() -> None:
     assert all(FAULTS[name] is fault for group in GROUPS for name, fault in group.faults.items())
-    assert set(SHORT) <= set(faults_of(Turn("micro-batch")))
-    assert set(SHORT_AT_SEAMS) <= set(faults_of(Turn("real-time")))
+    assert {*SHORT, *SHORT_AT_SEAMS} <= set(faults_of(Turn()))
 
 
 def test_a_fault_is_for_the_turns_that_it_fits() -> None:
-    turns = [Turn(*parts) for parts in itertools.product(ENGINES, APPLICATIONS, SHAPES)]
+    turns = [Turn(*parts) for parts in itertools.product(APPLICATIONS, SHAPES)]
     known = {turn: faults_of(turn).keys() | lacking(turn).keys() for turn in turns}
     found = {name: [turn for turn in turns if name in known[turn]] for name in FAULTS}
     assert all(found.values())
@@ -167,9 +164,6 @@ def test_a_fault_is_for_the_turns_that_it_fits() -> None:
     ]
     assert {turn.shape for turn in found["kill all brokers"]} == WITH_TOPICS
     assert {turn.shape for turn in found["kill at kafka-sink-after-flush"]} == TOPIC_SINKS
-    assert {turn.engine for turn in found["kill while the checkpoint is written"]} == {
-        "micro-batch"
-    }
     assert {turn.application for turn in found["kill at reader-before-level"]} == WITH_LEVELS
     assert {turn.shape for turn in found["cut a connection to the gateway"]} == {"together"}
 
@@ -187,7 +181,7 @@ def test_results_of_several_runs_add_up(tmp_path: Path) -> None:
         row.stop_s = max(row.stop_s, 1.5 + number)
         report.spells.setdefault(turn, []).append(Spell(number, 0, 400, 0.25, 100, 0, 2, 5, 1.0))
         report.write(file)
-    tables = Report.read(file).tables("real-time", ["kill a worker", "kill the gateway"], 2)
+    tables = Report.read(file).tables(["kill a worker", "kill the gateway"], 2)
     assert "kill the gateway" not in tables
     assert "| counting | together | 0.50 | 2 | 200 | 0 | 4 | 10 | 0 | 1 | 0, 1 |" in tables
     assert "| windows | together | 0.25 | 1 | 100 | 0 | 2 | 5 | 0 | 1 | 2 |" in tables
@@ -199,10 +193,10 @@ def test_runs_with_topics_leave_the_other_tables_as_they_are(tmp_path: Path) -> 
     marks = "<!-- chaos on {0}: begin -->\n{0}\n<!-- chaos on {0}: end -->\n"
     names = ["real-time", "real-time with topics"]
     page.write_text("".join(map(marks.format, names)))
-    turn = Turn("real-time", WORD_COUNT, "tcp-to-kafka")
+    turn = Turn(WORD_COUNT, "tcp-to-kafka")
     report.spells[turn] = [Spell(1, 0, 400)]
     for part, shapes in PARTS.items():
-        if tables := report.tables("real-time", [], 2, shapes):
+        if tables := report.tables([], 2, shapes):
             write(tables, page, f"real-time{part}")
     text = page.read_text()
     assert "\nreal-time\n" in text

@@ -1,14 +1,11 @@
-"""A turn of a run: which application on which engine, in which processes."""
+"""A turn of a run: which application, in which processes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from wallaroo.engine.registry import DEFAULT
-
 _FOLDER = Path(__file__).parent / "applications"
-ENGINES = ("micro-batch", "real-time")
 APPLICATIONS = {
     name: _FOLDER / f"{name}.py"
     for name in ("counting", "levels", "windows", "timers", "sessions", "asking", "joins")
@@ -43,18 +40,13 @@ port to port; or `wallaroo run` with topics."""
 
 @dataclass(frozen=True)
 class Turn:
-    """An application on an engine, in a shape."""
+    """An application, in a shape."""
 
-    engine: str = DEFAULT
     application: str = "counting"
     shape: str = TOGETHER
 
     def __str__(self) -> str:
-        return f"{self.application} on {self.engine}, {self.shape}"
-
-    def is_alike(self, other: Turn) -> bool:
-        """Whether *other* is on the same engine."""
-        return other.engine == self.engine
+        return f"{self.application}, {self.shape}"
 
     @property
     def file(self) -> Path:

@@ -75,7 +75,6 @@ CASES: dict[str, dict[str, Any]] = {
         "sparkSecret": {"existingSecret": "other"},
         "storage": {"journal": {"existingClaim": "a"}, "state": {"existingClaim": "b"}},
     },
-    "the micro-batch engine": {"engine": "micro-batch", "networkPolicy": {"enabled": True}},
     "TLS inside": {"tls": {"door": {"secretName": "inner"}}},
     "shared storage": {
         "storage": {
@@ -136,7 +135,6 @@ CASES: dict[str, dict[str, Any]] = {
         "networkPolicy": {"enabled": True},
     },
     "numbers from helm's --set": {
-        "maxBatchSeconds": "0.5",
         "functionTimeoutSeconds": "2.5",
         "gateway": {"journalLimitGiB": "0.25", "resources": {"requests": {"cpu": 0.5}}},
     },
@@ -522,10 +520,9 @@ def test_named_viewers_and_monitors_are_the_only_ones_besides_the_release(helm: 
     assert admitted("-gateway", 7980) == admitted("-driver", 7980) == monitors
 
 
-def test_the_real_time_engine_reaches_the_gateway_at_a_second_port(helm: Helm) -> None:
+def test_the_engine_reaches_the_gateway_at_a_second_port(helm: Helm) -> None:
     values = {"networkPolicy": {"enabled": True}, "repartition": True}
     objects = helm.objects("word-count", values)
-    other = helm.objects("word-count", {**values, "engine": "micro-batch"})
 
     def ports(made: list[dict[str, Any]]) -> dict[str, int]:
         return {p["name"]: p["port"] for p in one(made, "Service", "-gateway")["spec"]["ports"]}
@@ -533,12 +530,10 @@ def test_the_real_time_engine_reaches_the_gateway_at_a_second_port(helm: Helm) -
     def pod(name: str) -> Any:
         return one(objects, "StatefulSet", name)["spec"]["template"]["spec"]
 
-    assert ports(objects) == {**ports(other), "chunks": 7901}
+    assert ports(objects)["chunks"] == 7901
     (gateway,) = pod("-gateway")["containers"]
     assert {"name": "chunks", "containerPort": 7901, "protocol": "TCP"} in gateway["ports"]
     assert "--chunks-port=7901" in gateway["args"]
-    for container in (*pod("-driver")["containers"], *pod("-driver")["initContainers"]):
-        assert "--engine=real-time" in container["args"]
     inner = [{"port": 7900, "protocol": "TCP"}, {"port": 7901, "protocol": "TCP"}]
     rules = one(objects, "NetworkPolicy", "-gateway")["spec"]["ingress"]
     assert [len(rule["from"]) for rule in rules if rule["ports"] == inner] == [1]
@@ -581,14 +576,14 @@ def test_the_longest_name_leaves_room_for_all_that_comes_behind_it(helm: Helm) -
 
 
 def test_fractions_may_be_text_as_helm_takes_them_from_its_command_line(helm: Helm) -> None:
-    values = {"maxBatchSeconds": "0.5", "gateway": {"journalLimitGiB": "0.25"}}
+    values = {"functionTimeoutSeconds": "0.5", "gateway": {"journalLimitGiB": "0.25"}}
     objects = helm.objects("market-spread", values)
 
     def arguments(name: str) -> list[str]:
         found = one(objects, "StatefulSet", name)["spec"]["template"]["spec"]["containers"][0]
         return [str(argument) for argument in found["args"]]
 
-    assert "--max-batch-seconds=0.5" in arguments("-driver")
+    assert "--function-timeout=0.5" in arguments("-driver")
     assert "--journal-limit-gib=0.25" in arguments("-gateway")
 
 

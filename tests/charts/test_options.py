@@ -14,8 +14,6 @@ from wallaroo.cli.gateway import gateway
 
 OPTIONS: dict[str, tuple[click.Command, str, Any]] = {
     "maxFrameBytes": (gateway, "--max-frame", 77),
-    "maxBatchMiB": (driver, "--max-batch-mib", 7),
-    "maxBatchSeconds": (driver, "--max-batch-seconds", 0.5),
     "functionTimeoutSeconds": (driver, "--function-timeout", 2.5),
     "maxEntityMiB": (driver, "--max-entity-mib", 7),
     "partitions": (driver, "--partitions", 16),
@@ -32,7 +30,7 @@ OPTIONS: dict[str, tuple[click.Command, str, Any]] = {
     "driver.gatewayPatienceSeconds": (driver, "--gateway-patience", 60.0),
 }
 """The option that each value becomes as it is, and another value than the default."""
-OTHER_DEFAULTS = {"--journal-limit-gib": 3.0, "--max-batch-mib": 32}
+OTHER_DEFAULTS = {"--journal-limit-gib": 3.0}
 """Defaults of charts that suit the default sizes of volumes and pods."""
 REQUIRED = {
     gateway: ["app", "--state-dir=state", "--listen=a:1"],

@@ -306,4 +306,4 @@ def test_a_message_that_stays_in_the_backlog_fails(
     application.backlog = 1
     code, told = smoke(application, tmp_path, timeout_s=4)
     assert code == 1
-    assert "FAILED: no sign of the batch with the messages sent (1 accepted in all)" in told
+    assert "FAILED: no sign of the chunk with the messages sent (1 accepted in all)" in told

@@ -11,7 +11,6 @@ from tests.charts.harness import HELM, Helm, RefusedError
 AGAINST_THE_SCHEMA: list[tuple[dict[str, Any], str, str]] = [
     ({"workers": 0}, "workers", "greater than or equal to 1|minimum"),
     ({"workers": "two"}, "workers", "integer"),
-    ({"engine": "batch"}, "engine", "micro-batch"),
     ({"dashboard": {"hosts": "dashboard.example"}}, "hosts", "array"),
     ({"wrokers": 2}, "wrokers", "not allowed"),
     ({"driver": {"cores": 2}}, "cores", "not allowed"),
@@ -116,9 +115,6 @@ FORMS: list[tuple[dict[str, Any], str]] = [
         {"functionTimeoutSeconds": -1},
         'functionTimeoutSeconds is "-1": expected a number, 0 or more',
     ),
-    ({"maxBatchSeconds": 0}, 'maxBatchSeconds is "0": expected a number, more than 0.'),
-    ({"maxBatchSeconds": "0.0"}, 'maxBatchSeconds is "0.0": expected a number, more than 0.'),
-    ({"maxBatchSeconds": "soon"}, 'maxBatchSeconds is "soon": expected a number, more than 0.'),
     (
         {"gateway": {"deadLetters": {"days": 0}}},
         'gateway.deadLetters.days is "0": expected a number, more than 0.',
@@ -139,7 +135,7 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
         "The source a with port 7900 is in the way of the gateway's own ports",
     ),
     (
-        {"engine": "real-time", "sources": [{"name": "a", "port": 7901}]},
+        {"sources": [{"name": "a", "port": 7901}]},
         "The source a with port 7901 is in the way of the port at which the gateway",
     ),
     ({"sources": []}, "sources is empty: name the application's sources"),

@@ -16,10 +16,8 @@ from scripts.commands_page import PAGE, page
 
 from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
-from wallaroo.engine.registry import VARIABLE
-from wallaroo.engine.spark.checkpoint.owner import take
 from wallaroo.run.state.directory import FORMAT, StateDirectory
-from wallaroo.system.sealed import sealed
+from wallaroo.system.sealed import sealed, unsealed
 from wallaroo.testing import load
 
 COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo"]
@@ -309,19 +307,26 @@ def test_a_state_directory_that_no_application_was_in_needs_no_repartitioning(
     assert_told(result, 0, "nothing to repartition")
 
 
-def test_a_directory_of_another_engine_than_the_one_named_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, "real-time")  # the option changes it, in this process
+def test_a_directory_of_the_micro_batch_engine_is_refused_by_name(tmp_path: Path) -> None:
     StateDirectory(tmp_path, "Word Count Application", 4).close()
-    (tmp_path / "checkpoint").mkdir(exist_ok=True)
-    (tmp_path / "checkpoint" / "metadata").write_text('{"id":"x"}')
-    take(tmp_path / "checkpoint", "real-time")
-    asked = ("--state-dir", str(tmp_path), "--partitions", "4")
-    result = call("repartition", str(WORD_COUNT), *ADDRESSES, *asked, "--engine", "micro-batch")
-    assert_told(result, 2, "is of the real-time engine: use --engine real-time")
-    result = call("repartition", str(WORD_COUNT), *ADDRESSES, *asked)
-    assert_told(result, 0, "there are already 4 partitions")
+    file, checkpoint = tmp_path / "application.json", tmp_path / "checkpoint"
+    fixed = unsealed(file.read_text())
+    file.write_text(sealed({**fixed, "format": 5}))
+    asked = ("repartition", str(WORD_COUNT), *ADDRESSES, "--state-dir", str(tmp_path))
+    other = "has format 5, but this version of wallaroo reads format"
+    assert_told(call(*asked, "--partitions", "4"), 2, other)
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text('{"id":"x"}')
+    by_name = "is of the micro-batch engine, which this version of wallaroo does not have; choose"
+    assert_told(call(*asked, "--partitions", "4"), 2, by_name)
+    (checkpoint / "engine").write_text("real-time")
+    assert_told(call(*asked, "--partitions", "4"), 2, other)
+    (checkpoint / "engine").write_text("micro-batch")
+    result = call(*asked, "--partitions", "4")
+    assert_told(result, 2, by_name)
+    assert (
+        "`wallaroo state import` brings the entities that `wallaroo state export`" in result.stderr
+    )
 
 
 def test_a_receiver_that_cannot_be_resolved_is_told_as_such(tmp_path: Path) -> None:

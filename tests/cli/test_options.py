@@ -17,7 +17,7 @@ from wallaroo.api.addresses import Address
 from wallaroo.cli import driver, gateway, run
 from wallaroo.cli.main import main
 from wallaroo.cli.option_tree import Options
-from wallaroo.engine.base import EngineSettings
+from wallaroo.engine.settings import EngineSettings
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.local_gateway import LocalGateway
@@ -31,7 +31,6 @@ from wallaroo.run.settings import (
 )
 
 HOMONYMS = {
-    "--engine": "what builds an image, what runs an application",
     "--format": "of a picture, of exported entities",
     "--framing": "of what is sent, of what is received",
     "--listen": "where outputs are received, the internal API",

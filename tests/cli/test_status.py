@@ -29,8 +29,8 @@ DRIVER = {
     "application": "Votes",
     "state": "running",
     "partitions": 8,
-    "batch": {"number": 17, "age_s": 0.4},
-    "batches_per_s": 1.5,
+    "chunk": {"number": 17, "age_s": 0.4},
+    "publications_per_s": 1.5,
     "messages_per_s": 2500.0,
     "last_error": None,
 }
@@ -150,7 +150,7 @@ def test_the_table_tells_all_of_a_release_that_is_well(votes: Votes) -> None:
         "votes-1-exec-1   executor   Running  yes           0  2m",
         "",
         "workers   1 running, 2 wanted, 8 at most",
-        "batches   number 17, 1.5 per second, 2,500 messages per second",
+        "published up to chunk 17, 1.5 publications and 2,500 messages per second",
         "lag       0.2 s, 45 messages waiting",
         "outputs   12,000 delivered, 3 waiting for their receivers",
         "late      1,234 messages came after their windows had closed",
@@ -167,7 +167,7 @@ def test_the_json_tells_all_that_the_table_tells(votes: Votes) -> None:
     assert code == 0
     told = json.loads(said)
     assert told["workers"] == {"wanted": 2, "running": 1, "partitions": 8}
-    assert (told["state"], told["batch"]["number"], told["lag_s"]) == ("running", 17, 0.204)
+    assert (told["state"], told["chunk"]["number"], told["lag_s"]) == ("running", 17, 0.204)
     assert told["sources"] == GATEWAY["sources"]
     assert told["problems"] == []
 
@@ -266,21 +266,6 @@ def test_a_pause_is_told_in_place_of_what_it_leads_to(votes: Votes) -> None:
         "the application is paused, and the oldest message has waited for 291 s: resume it on its "
         "dashboard or with wallaroo resume"
     ]
-
-
-def test_batches_that_cannot_keep_to_their_bound_are_a_problem(votes: Votes) -> None:
-    path = BASE + "/pods/votes-{}-0:7980/proxy/status"
-    costs = {"limit_s": 3.0, "fixed_s": 5.2, "message_s": 1e-5, "messages": 520_000}
-    votes.api.answers[path.format("driver")] = lambda _: (200, DRIVER | {"costs": costs})
-    assert votes.problems() == []  # hardly a message waits
-    votes.api.answers[path.format("gateway")] = lambda _: (200, GATEWAY | {"waited_s": 12.0})
-    (problem,) = votes.problems()
-    assert (
-        "exceed maxBatchSeconds=3: each has a fixed cost of 5.2 s, and takes up to 10.4" in problem
-    )
-    kept = costs | {"fixed_s": 0.3}
-    votes.api.answers[path.format("driver")] = lambda _: (200, DRIVER | {"costs": kept})
-    assert votes.problems() == []
 
 
 def test_a_release_that_is_not_there_is_told(votes: Votes) -> None:

@@ -176,7 +176,7 @@ def test_partitions_change_in_an_upgrade_while_messages_stream(
     word_count: Release, word_peer: Peer
 ) -> None:
     with Streaming(word_peer):
-        word_count.crash("driver", "wallaroo")  # a batch may be left over, to be ended first
+        word_count.crash("driver", "wallaroo")  # an epoch may be left, to be ended first
         word_count.upgrade("--set", "partitions=8,repartition=true")
     word_count.wait_until_ready()
     status = word_count.status()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.gateway.harness import outputs
+from tests.gateway.harness import finished, outputs
 from tests.helpers import wait_until
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.wire.records import Tally
 
 
 class PublishingOutbox:
@@ -16,17 +15,16 @@ class PublishingOutbox:
 
     outbox: Outbox
 
-    def __init__(self, path: Path, batches: int = 0) -> None:
+    def __init__(self, path: Path, chunks: int = 0) -> None:
         self._path = path
-        self.batches = batches
+        self.chunks = chunks
 
     def open(self) -> None:
         self.outbox = Outbox(self._path, 1 << 30)
 
     def publish(self, *made: bytes) -> None:
-        self.outbox.stage("run", self.batches, f"{self.batches}", [outputs(*made)], Tally())
-        self.outbox.publish("run", self.batches, [f"{self.batches}"])
-        self.batches += 1
+        self.chunks += 1
+        self.outbox.publish("run", [finished(self.chunks, outputs(*made))])
 
     def wait_until_delivered(self) -> None:
         wait_until(lambda: not self.outbox.undelivered, "the delivery of everything")

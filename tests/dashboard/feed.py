@@ -15,9 +15,7 @@ from wallaroo.api.addresses import Address
 from wallaroo.dashboard import watch
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dashboard.watch import Watch
-from wallaroo.engine.base import TimedBatch, Unit
-from wallaroo.engine.metrics import KnownError
-from wallaroo.engine.microbatch.metrics import BATCH
+from wallaroo.engine.realtime.metrics import KnownError
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
@@ -26,6 +24,7 @@ from wallaroo.metrics.samples import Distribution, HotKey, Sample
 from wallaroo.model.application import Application
 from wallaroo.system.restarts import Restart
 from wallaroo.testing import load
+from wallaroo.wire.chunk_messages import Publication
 
 PIPELINE = "Split and Count"
 """The one pipeline of Word Count, which is also the name of its source and its sink."""
@@ -55,13 +54,11 @@ class Report:
     """Seconds that the first message of the backlog has waited, if there is one."""
     alive: int = 1
     """Workers of the two that are wanted."""
-    fixed_s: float = 0.2
-    """Seconds that a batch takes at least; 3 are the limit."""
     query_restarts: int = 0
     problem: str | None = None
     """Why the source fails."""
     hot_keys: Sequence[HotKey] = ()
-    batches: Sequence[TimedBatch] = ()
+    publications: Sequence[Publication] = ()
     errors: Sequence[KnownError] = ()
     more: Sequence[Sample] = ()
     """Samples besides those of Word Count."""
@@ -122,9 +119,7 @@ class Report:
             Sample(catalogue.STATE_ENTITIES, ("word totals",), 26),
             Sample(catalogue.WORKERS_WANTED, (), 2),
             Sample(catalogue.WORKERS_ALIVE, (), self.alive),
-            Sample(catalogue.CHECKPOINT_AGE, (), 1.5),
-            Sample(catalogue.BATCH_LIMIT, (), 3),
-            Sample(catalogue.BATCH_FIXED, (), self.fixed_s),
+            Sample(catalogue.PUBLICATION_AGE, (), 1.5),
             Sample(catalogue.QUERY_RESTARTS, (), self.query_restarts),
             *self.more,
         ]
@@ -147,7 +142,6 @@ class Feed:
         self.pausing = Pausing(self)
         self.entities: Mapping[str, Any] = {"commit": None, "entities": []}
         """What looking up the key `z` yields."""
-        self.engine_unit = BATCH
         self._next = self._polled = Report()
 
     def set(self, seconds: float = 0.0, **changes: Any) -> None:
@@ -177,11 +171,8 @@ class Feed:
     def hot_keys(self) -> Sequence[HotKey]:
         return self._polled.hot_keys
 
-    def unit(self) -> Unit:
-        return self.engine_unit
-
-    def batches(self) -> Sequence[TimedBatch]:
-        return self._polled.batches
+    def publications(self) -> Sequence[Publication]:
+        return self._polled.publications
 
     def errors(self) -> Sequence[KnownError]:
         return self._polled.errors

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 import wallaroo
 from tests.dashboard.feed import PIPELINE, START, Dashboard, Feed, serving
-from wallaroo.engine.base import Progress, TimedBatch
-from wallaroo.engine.metrics import KnownError
+from wallaroo.engine.realtime.metrics import KnownError
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Distribution, HotKey, Sample
 from wallaroo.model.application import Application
 from wallaroo.model.resolve import resolve
 from wallaroo.system.restarts import Restart
+from wallaroo.wire.chunk_messages import Publication
 from wallaroo.wire.records import FailedMessage
 
 TOKEN = "let me change things"
@@ -59,15 +59,14 @@ def play(feed: Feed, dashboard: Dashboard, seconds: int = 180) -> None:
 
 
 def busy(feed: Feed, dashboard: Dashboard) -> None:
-    """Everything works, with hot keys and batches."""
-    phases = {"wait": 0.02, "plan": 0.06, "log": 0.04, "run": 0.3, "commit": 0.12}
+    """Everything works, with hot keys and publications."""
     feed.set(
         connections=3,
         hot_keys=[
             HotKey("word totals", repr(letter), 4_000.0 / (n + 1), round(0.35 / (n + 1), 4))
             for n, letter in enumerate([*"tashwob", "a long key " * 8])
         ],
-        batches=[TimedBatch(900 + 10 * n, Progress(n, START, phases)) for n in range(40, 60)],
+        publications=[Publication(n, 1, 900 + 10 * n, START, 0.003, 0.0012) for n in range(40, 60)],
     )
     play(feed, dashboard)
 

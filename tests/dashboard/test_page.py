@@ -11,11 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.dashboard.browser import browser, chromium
 from tests.dashboard.feed import START, Feed, serving
-from tests.engines import MICRO_BATCH, REAL_TIME
 from tests.helpers import wait_until
 from tests.spark.harness import APPS, Receiver, run, send
-from wallaroo.engine.microbatch.metrics import BATCH
-from wallaroo.engine.realtime.metrics import PUBLICATION
 from wallaroo.metrics.samples import HotKey
 from wallaroo.run.background_run import BackgroundRun
 
@@ -33,7 +30,7 @@ TOKEN = "let me change things"
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, engine_name: str) -> Iterator[BackgroundRun]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackgroundRun]:
     """Word Count after a stream with three messages that are not UTF-8."""
     state = tmp_path_factory.mktemp("state")
     token = state / "token"
@@ -121,28 +118,15 @@ def test_the_charts_draw_and_say_what_they_show(page: Page) -> None:
     assert drawn
 
 
-UNITS = {MICRO_BATCH: BATCH, REAL_TIME: PUBLICATION}
-"""What each engine commits at a time."""
-
-
-def test_what_is_committed_is_shown_with_its_phases(page: Page, engine_name: str) -> None:
-    unit = UNITS[engine_name]
-    row = page.locator("#batches tbody tr").last
-    phases = " .*, ".join(unit.phases)
-    expect(row.locator("[role=img]")).to_have_attribute("aria-label", re.compile(f"^{phases} "))
-
-    def shown() -> int:
-        counts = page.locator("#batches tbody tr td:nth-child(2)").all_inner_texts()
-        return sum(int(text.replace(",", "")) for text in counts)
-
-    if unit is BATCH:
-        expect(page.locator("#batches-title")).to_have_text("Last batches")
-        expect(page.locator("#epochs")).to_be_empty()
-        wait_until(lambda: shown() == MESSAGES + 3, "the last batch with its duration")
-    else:
-        expect(page.locator("#batches-title")).to_have_text("Last publications")
-        expect(page.locator("#epochs")).to_contain_text("This epoch began ")
-        assert 0 < shown() <= MESSAGES + 3  # of the last twelve
+def test_what_is_published_is_shown_with_its_phases(page: Page) -> None:
+    row = page.locator("#publications tbody tr").last
+    phases = re.compile("^run .*, commit ")
+    expect(row.locator("[role=img]")).to_have_attribute("aria-label", phases)
+    counts = page.locator("#publications tbody tr td:nth-child(2)").all_inner_texts()
+    shown = sum(int(text.replace(",", "")) for text in counts)
+    assert 0 < shown <= MESSAGES + 3  # of the last twelve
+    expect(page.locator("#publications-title")).to_have_text("Last publications")
+    expect(page.locator("#epochs")).to_contain_text("This epoch began ")
 
 
 def test_sources_sinks_and_keys_are_counted(page: Page) -> None:
@@ -224,7 +208,7 @@ def test_a_key_is_looked_up_in_the_state(page: Page) -> None:
     page.keyboard.press("Enter")
     result = page.locator("#state-result")
     expect(result).to_have_text(
-        re.compile(r"^1 entity found, as of batch \d+, committed \w+ \d+, ")
+        re.compile(r"^1 entity found, as of epoch \d+, committed \w+ \d+, ")
     )
     entity = page.get_by_role("region", name="Entity of word totals")
     assert json.loads(entity.inner_text()) == {
@@ -233,7 +217,7 @@ def test_a_key_is_looked_up_in_the_state(page: Page) -> None:
     }
     page.get_by_label("key", exact=True).fill("<b>")
     page.get_by_role("button", name="Look up").click()
-    expect(result).to_have_text(re.compile(r"^No entity has the key <b>, as of batch "))
+    expect(result).to_have_text(re.compile(r"^No entity has the key <b>, as of epoch "))
     expect(entity).to_have_count(0)
 
 

@@ -177,7 +177,7 @@ def test_the_metrics_are_those_of_the_run_in_the_format_of_prometheus(
 
 def test_a_key_is_looked_up_in_the_state(feed: Feed, viewer: Viewer) -> None:
     found = {"state": "word totals", "key": "z", "entity": {"word_totals": {"zebra": 2}}}
-    feed.entities = {"commit": {"batch": 3, "at": START}, "entities": [found]}
+    feed.entities = {"commit": {"epoch": 3, "at": START}, "entities": [found]}
     assert viewer.ask("/state?key=z").json == feed.entities
     for path in ("/state?key=a", "/state?key=%00%ff", "/state?key=", "/state"):
         assert viewer.ask(path).json == {**feed.entities, "entities": []}

@@ -120,7 +120,7 @@ def test_a_run_without_messages_says_where_they_are_expected(chrome: Browser) ->
             expect(page.locator(f"#{chart}")).to_have_attribute(
                 "aria-label", re.compile("No message has arrived at")
             )
-        panels = ("batches", "keys", "errors", "restarts", "letters")
+        panels = ("publications", "keys", "errors", "restarts", "letters")
         for panel in panels:
             expect(page.locator(f"#{panel}-panel .empty")).to_be_visible()
             expect(page.locator(f"#{panel}")).to_be_hidden()

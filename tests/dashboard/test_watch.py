@@ -14,14 +14,13 @@ from tests.dashboard.feed import FAST, PIPELINE, SLOW, START, Feed, serving
 from tests.dashboard.viewer import Viewer
 from tests.helpers import PATIENCE_S, WORD_COUNT
 from wallaroo.dashboard.watch import Watch
-from wallaroo.engine.base import Progress, TimedBatch
-from wallaroo.engine.metrics import KnownError
-from wallaroo.engine.realtime.metrics import PUBLICATION
+from wallaroo.engine.realtime.metrics import KnownError
 from wallaroo.metrics.catalogue import OPEN_WINDOWS
 from wallaroo.metrics.samples import Distribution, HotKey, Sample
 from wallaroo.model.resolve import resolve
 from wallaroo.system.restarts import Restart
 from wallaroo.testing import load
+from wallaroo.wire.chunk_messages import Publication
 from wallaroo.wire.records import FailedMessage
 
 
@@ -48,7 +47,7 @@ def test_a_run_without_messages_has_rates_of_zero_and_no_latency(viewer: Viewer)
         "messages": 0,
     }
     assert snapshot["began"] == START
-    assert (snapshot["hot_keys"], snapshot["batches"], snapshot["errors"]) == ([], [], [])
+    assert (snapshot["hot_keys"], snapshot["publications"], snapshot["errors"]) == ([], [], [])
 
 
 def test_rates_are_averages_since_the_last_poll_at_least_five_seconds_ago(
@@ -120,26 +119,25 @@ def test_the_gateway_and_the_driver_are_shown_with_their_counts(feed: Feed, view
     counts = ("connections", "set_aside", "dead_letters", "unknown_key", "late", "query_restarts")
     assert [snapshot[count] for count in counts] == [2, 3, 3, 7, 8, 0]
     assert snapshot["workers"] == {"wanted": 2, "alive": 1}
-    times = ("checkpoint_age_s", "batch_limit_s", "batch_fixed_s")
-    assert [snapshot[time] for time in times] == [1.5, 3, 0.2]
+    assert snapshot["publication_age_s"] == 1.5
 
 
-def test_keys_batches_and_errors_are_shown_as_the_run_reports_them(
+def test_keys_publications_and_errors_are_shown_as_the_run_reports_them(
     feed: Feed, viewer: Viewer
 ) -> None:
-    phases = {"wait": 0.1, "plan": 0.2, "log": 0.0, "run": 0.5, "commit": 0.1}
     failed = FailedMessage(PIPELINE, "decoder", "application.py:52", "ValueError: \ud800", "b'x'")
     feed.set(
         10,
         hot_keys=[HotKey("word totals", "'z'", 12.5, 0.25)],
-        batches=[TimedBatch(40, Progress(7, START, phases))],
+        publications=[Publication(7, 2, 40, START, 0.5, 0.1)],
         errors=[KnownError(failed, 3, START + 1, START + 2)],
     )
     snapshot = viewer.snapshot(START + 10)
     assert snapshot["hot_keys"] == [
         {"state": "word totals", "key": "'z'", "messages": 12.5, "share": 0.25}
     ]
-    assert snapshot["batches"] == [
+    phases = {"run": 0.5, "commit": 0.1}
+    assert snapshot["publications"] == [
         {"number": 7, "messages": 40, "started": START, "phases": phases}
     ]
     (error,) = snapshot["errors"]
@@ -190,19 +188,13 @@ def test_points_are_kept_for_ten_minutes(feed: Feed, viewer: Viewer) -> None:
     assert times == {START + 300, START + 600, START + 900}
 
 
-def test_what_the_engine_commits_is_described(feed: Feed) -> None:
-    feed.engine_unit = PUBLICATION
+def test_the_ends_of_epochs_are_shown(feed: Feed, viewer: Viewer) -> None:
     feed.set(epochs=Distribution((1, 2), 0.45))
-    with serving(feed) as dashboard:
-        viewer = dashboard.viewer
-        snapshot = viewer.snapshot(START)
-        unit = viewer.ask("/application").json["unit"]
-    assert unit["name"] == "publication"
-    assert list(unit["phases"]) == ["run", "commit"]
+    snapshot = viewer.snapshot(START)
     assert snapshot["epochs"] == {"ended": 3, "stood_s": 0.45, "age_s": 9.0}
 
 
-def test_an_engine_without_epochs_shows_none(viewer: Viewer) -> None:
+def test_an_engine_that_tells_nothing_of_epochs_shows_none(viewer: Viewer) -> None:
     assert viewer.snapshot(START)["epochs"] is None
 
 

@@ -80,7 +80,7 @@ def test_spark_gives_what_the_simulation_gives(name: str, on_spark: InProcess) -
     sent = STREAMS[name](choose)
     due = simulate(reference(name).load(), sent)
     assert len(due.outputs) > 20
-    made = on_spark.run(reference(name), sent, max_batch_bytes=700, choose=choose)
+    made = on_spark.run(reference(name), sent, max_chunk_bytes=700, choose=choose)
     for sink, outputs in due.by_sink.items():
         assert Counter(made.by_sink[sink]) == Counter(outputs)
     assert made.tally.set_aside == len(due.set_aside)

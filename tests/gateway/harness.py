@@ -22,9 +22,10 @@ from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits
+from wallaroo.gateway.outbox.chunks import FinishedChunk
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import Framing
-from wallaroo.wire.records import Outputs
+from wallaroo.wire.records import Outputs, Tally
 
 T = TypeVar("T")
 U32 = Framing(4, ">I")
@@ -44,6 +45,14 @@ def sink(address: tuple[str, int], name: str = "results") -> TCPSink:
 def outputs(*made: bytes, to: int = 0) -> Outputs:
     """Outputs for the sink *to*, as tasks stage them."""
     return Outputs(to, array("I", map(len, made)).tobytes(), b"".join(made))
+
+
+def finished(
+    number: int, *made: Outputs, tally: Tally | None = None, change: bytes = b""
+) -> FinishedChunk:
+    """The chunk *number*, of a message."""
+    changes = [(0, change)] if change else []
+    return FinishedChunk(number, number, made, tally or Tally(), changes)
 
 
 @contextlib.contextmanager

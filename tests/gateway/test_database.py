@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import outputs, undeletable
+from tests.gateway.harness import finished, outputs, undeletable
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.errors import RESTORE, RuntimeFailure
 from wallaroo.gateway.database import (
@@ -25,7 +25,6 @@ from wallaroo.gateway.journal import journal as journal_module
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.wire.records import Tally
 
 
 def fill(database: sqlite3.Connection) -> None:
@@ -133,15 +132,14 @@ def test_deleting_waits_for_a_full_disk_and_does_not_hold_up_senders(
 
 def test_an_outbox_that_found_the_disk_full_has_all_or_nothing(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
-    large = bytes(1_000_000)
+    large = bytes(2_000_000)
     fill(outbox._database)
     for _ in range(2):
         with pytest.raises(sqlite3.Error) as told:
-            outbox.stage("run", 0, "t", [outputs(b"a"), outputs(large)], Tally(), "call")
+            outbox.publish("run", [finished(1, outputs(b"a"), outputs(large))])
         assert lacks_room(told.value)
     clear(outbox._database)
-    outbox.stage("run", 0, "t", [outputs(b"a"), outputs(large)], Tally(), "call")
-    outbox.publish("run", 0, ["t"])
+    outbox.publish("run", [finished(1, outputs(b"a"), outputs(large))])
     first = outbox.next(0, 0, 0.0)
     assert first is not None
     second = outbox.next(0, first.position, 0.0)

@@ -19,7 +19,7 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import OUTBOX
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.outbox.chunks import ChunkOutbox
+from wallaroo.gateway.outbox.published import PublishedChanges
 
 APP = """
 import pathlib
@@ -125,9 +125,7 @@ def test_what_is_written_is_there_once_through_any_number_of_kills(killed: Kille
 
 def changes_in(state: Path) -> list[bytes]:
     """The changes of state that the outbox has."""
-    opened = contextlib.closing(ChunkOutbox(state / OUTBOX, 1 << 30))
-    with opened as outbox, outbox.chunks() as table:
-        return table.all_changes(RUN, 0)
+    return PublishedChanges(state / OUTBOX)(RUN, 0) or []
 
 
 @pytest.mark.parametrize("place", ["outbox-before-publish", "outbox-after-publish"])

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.harness import finished, outputs
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.monitoring import Monitor
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.application import Application
-from wallaroo.wire.records import Outputs, Tally
 
 
 class Delivering(Outbox):
@@ -40,8 +40,7 @@ def test_an_output_that_is_delivered_meanwhile_is_counted_or_reported_as_waiting
     sources: Any = SimpleNamespace(connections=0)
     with closing(Journal(tmp_path / "journal.db", JournalLimits())) as journal:
         monitor = Monitor(Application("app", (), {}), journal, outbox, sources, ())
-        outbox.stage("run", 0, "t", [Outputs(0, b"\1\0\0\0", b"x")], Tally())
-        outbox.publish("run", 0, ["t"])
+        outbox.publish("run", [finished(1, outputs(b"x"))])
         status = monitor.status()
         assert (status.undelivered, status.delivered) == (1, 0)
         status = monitor.status()

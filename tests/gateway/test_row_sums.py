@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import outputs
+from tests.gateway.harness import finished, outputs
 from tests.helpers import PATIENCE_S
 from wallaroo.gateway.consistency.damage import check_for_damage
 from wallaroo.gateway.database import DamagedDatabase, connect
@@ -19,10 +19,9 @@ from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.request_keys import KeyedRequest
 from wallaroo.gateway.journal.stream_positions import Opener, StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached
-from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
+from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.row_sums import TABLES
 from wallaroo.gateway.startup import take
-from wallaroo.wire.records import Tally
 
 SOURCES = ["lines"]
 _CHANGED = {int: "{0} + 1", str: "{0} || 'x'", bytes: "x'ff'", type(None): "'x'"}
@@ -43,13 +42,10 @@ def write(directory: Path, times: int = 2) -> None:
         assert journal.flush(PATIENCE_S)
         journal.note_processed(number)
     journal.close()
-    outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
+    outbox = Outbox(directory / "outbox.db", 1 << 30)
     for chunk in range(number - times + 1, number + 1):
         made = [outputs(b"out", to=0), outputs(b"out", to=1)]
-        outbox.publish_chunks("run", [FinishedChunk(chunk, chunk, made, Tally(), [(0, b"x")])])
-        outbox.stage("tasks", chunk, f"token {chunk}", made, Tally(), f"call {chunk}")
-        if chunk < number:
-            outbox.publish("tasks", chunk, [f"token {chunk}"])
+        outbox.publish("run", [finished(chunk, *made, change=b"x")])
     outbox.note_numbered(0, numbered=True)
     delivery = outbox.next(0, 0, PATIENCE_S)
     assert delivery is not None

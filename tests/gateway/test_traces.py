@@ -9,16 +9,15 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.gateway.harness import outputs
+from tests.gateway.harness import finished, outputs
 from tests.helpers import PATIENCE_S
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.traces import MessageTraces
 from wallaroo.observability.spans import Traces
-from wallaroo.observability.tracing import BatchId
+from wallaroo.observability.tracing import PublicationId
 from wallaroo.wire.chunk_messages import Publication
-from wallaroo.wire.records import Tally
 
 
 class Followed:
@@ -28,7 +27,7 @@ class Followed:
         self.journal = Journal(directory / "journal.db", JournalLimits())
         self.outbox = Outbox(directory / "outbox.db", 1 << 20)
         self._exporter = InMemorySpanExporter()
-        self._batch = 0
+        self._chunk = 0
         self.traces = MessageTraces(
             Traces(self._exporter, "app"),
             self.journal,
@@ -43,23 +42,22 @@ class Followed:
         self.journal.submit(source, count, b"x" * count)
         assert self.journal.wait_accepted(source, before + count, PATIENCE_S)
 
-    def batch(
+    def publish(
         self, start: int, end: int, sinks: Sequence[int], quick: Sequence[int] = ()
-    ) -> BatchId:
-        """Publish a batch of the offsets, with an output for each of *sinks*.
+    ) -> PublicationId:
+        """Publish a chunk of the offsets, with an output for each of *sinks*.
 
-        Those of *quick* take it before it is known that the batch is published.
+        Those of *quick* take it before it is known that it is published.
         """
         self.traces.begin(start, end)
-        token, self._batch = f"token {self._batch}", self._batch + 1
+        self._chunk += 1
         made = [outputs(b"out", to=sink) for sink in sinks]
-        self.outbox.stage("run", self._batch, token, made, Tally())
-        self.outbox.publish("run", self._batch, [token])
+        self.outbox.publish("run", [finished(self._chunk, *made)])
         for sink in quick:
             self.deliver(sink)
-        batch = BatchId("run", self._batch)
-        self.traces.published(batch, end)
-        return batch
+        publication = PublicationId("run", self._chunk)
+        self.traces.published(publication, end)
+        return publication
 
     def deliver(self, sink: int) -> None:
         """Let *sink* take the next output."""
@@ -85,12 +83,12 @@ def names(spans: Sequence[ReadableSpan]) -> list[str]:
     return [span.name for span in spans]
 
 
-def test_a_message_is_followed_until_every_sink_has_taken_the_outputs_of_its_batch(
+def test_a_message_is_followed_until_every_sink_has_taken_the_outputs_of_its_chunk(
     followed: Followed,
 ) -> None:
     followed.accept(0, 4)
     followed.accept(1, 12)
-    batch = followed.batch(0, 16, sinks=[0, 1])
+    publication = followed.publish(0, 16, sinks=[0, 1])
     followed.deliver(1)
     followed.deliver(0)
     told = followed.told()
@@ -101,7 +99,7 @@ def test_a_message_is_followed_until_every_sink_has_taken_the_outputs_of_its_bat
         assert message.attributes == {
             "wallaroo.source": source,
             "wallaroo.arrival": number,
-            "wallaroo.batch": batch.number,
+            "wallaroo.chunk": publication.number,
         }
         assert right.attributes == {"wallaroo.sink": "right"}
         assert left.attributes == {"wallaroo.sink": "left"}
@@ -114,35 +112,28 @@ def test_a_message_is_followed_until_every_sink_has_taken_the_outputs_of_its_bat
 
 def test_a_sink_that_is_quick_is_told_of_too(followed: Followed) -> None:
     followed.accept(0, 1)
-    followed.batch(0, 1, sinks=[0], quick=[0])
+    followed.publish(0, 1, sinks=[0], quick=[0])
     assert names(followed.told()) == ["wait", "process", "deliver", "message"]
 
 
-def test_a_batch_without_outputs_ends_when_it_is_published(followed: Followed) -> None:
+def test_a_chunk_without_outputs_ends_when_it_is_published(followed: Followed) -> None:
     followed.accept(0, 1)
-    followed.batch(0, 1, sinks=[0])
+    followed.publish(0, 1, sinks=[0])
     followed.accept(0, 10)
-    followed.batch(1, 11, sinks=[])  # the output of the first one waits, and is not waited for
+    followed.publish(1, 11, sinks=[])  # the output of the first one waits, and is not waited for
     assert names(followed.told()) == ["wait", "process", "message"]
 
 
 def test_messages_between_are_not_followed(followed: Followed) -> None:
     followed.accept(0, 10)
-    followed.batch(1, 10, sinks=[0])
+    followed.publish(1, 10, sinks=[0])
     followed.deliver(0)
     assert not followed.told()
 
 
-def test_a_batch_that_is_published_again_is_told_once(followed: Followed) -> None:
-    followed.accept(0, 1)
-    batch = followed.batch(0, 1, sinks=[])
-    followed.traces.published(batch, 1)
-    assert names(followed.told()) == ["wait", "process", "message"]
-
-
-def test_few_messages_of_a_large_batch_are_followed(followed: Followed) -> None:
+def test_few_messages_of_a_large_publication_are_followed(followed: Followed) -> None:
     followed.accept(0, 5_000)
-    followed.batch(0, 5_000, sinks=[])
+    followed.publish(0, 5_000, sinks=[])
     assert names(followed.told()).count("message") == 20
 
 
@@ -150,13 +141,13 @@ def test_a_message_of_a_publication_waits_for_its_own_chunk(followed: Followed) 
     followed.accept(0, 30)
     for start in (0, 10, 20):
         followed.traces.begin(start, start + 10)
-    assert followed.traces.published(BatchId("run", 2), 20)
+    assert followed.traces.published(PublicationId("run", 2), 20)
     publication = Publication(2, 2, 20, 1.0, 0.5, 0.25)
-    followed.traces.publication(BatchId("run", 2), publication)
+    followed.traces.publication(PublicationId("run", 2), publication)
     told = {span.name: span for span in followed.told()}
     (*_, whole) = [span for span in told.values() if span.name == "publication"]
     assert whole.attributes == {
-        "wallaroo.batch": 2,
+        "wallaroo.chunk": 2,
         "wallaroo.chunks": 2,
         "wallaroo.messages": 20,
     }
@@ -175,11 +166,11 @@ def test_a_chunk_that_was_cut_off_is_followed_as_it_is_run_again(followed: Follo
     followed.traces.begin(0, 10)
     followed.traces.begin(10, 20)
     followed.traces.begin(0, 20)  # by the next run, in one chunk
-    assert followed.traces.published(BatchId("run", 1), 20)
+    assert followed.traces.published(PublicationId("run", 1), 20)
     assert names(followed.told()).count("message") == 2
 
 
 def test_a_publication_without_a_traced_message_says_so(followed: Followed) -> None:
     followed.accept(0, 10)
     followed.traces.begin(1, 10)
-    assert not followed.traces.published(BatchId("run", 1), 10)
+    assert not followed.traces.published(PublicationId("run", 1), 10)

@@ -21,7 +21,7 @@ from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.marks import MarkWriter
-from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
+from wallaroo.gateway.outbox.chunks import FinishedChunk
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.startup import take
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
@@ -50,7 +50,7 @@ def fill(directory: Path, tag: bytes, copy: Path) -> None:
     for number_of in (WRITTEN, MORE):
         os.close(take(directory, NAME, SOURCES))
         journal = Journal(directory / "journal.db", JournalLimits())
-        outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
+        outbox = Outbox(directory / "outbox.db", 1 << 30)
         for number in itertools.islice(numbers, number_of):
             text = b"%s message %d " % (tag, number)
             journal.submit(0, 2, text * 2_000)
@@ -58,7 +58,7 @@ def fill(directory: Path, tag: bytes, copy: Path) -> None:
             made = [outputs(b"%s output %d " % (tag, number) * 1_500, to=0)]
             changes = [(0, b"%s change %d " % (tag, number) * 1_000)]
             chunk = FinishedChunk(number + 1, 2 * number + 2, made, Tally(), changes)
-            outbox.publish_chunks(RUN, [chunk])
+            outbox.publish(RUN, [chunk])
         if number_of == MORE:
             shutil.copytree(directory, copy)
         journal.close()
@@ -68,7 +68,7 @@ def fill(directory: Path, tag: bytes, copy: Path) -> None:
 def content(directory: Path) -> Content:
     """What a gateway finds that opens *directory*."""
     journal = Journal(directory / "journal.db", JournalLimits())
-    outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
+    outbox = Outbox(directory / "outbox.db", 1 << 30)
     try:
         chunks = [chunk for block in journal.read(0, journal.end) for chunk in block]
         delivered, after = [], 0

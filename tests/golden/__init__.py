@@ -74,12 +74,10 @@ ALL = {
 """By name, what there is a golden state directory of."""
 
 
-def entities(
-    session: SparkSession, directory: Path, golden: Golden, operators: int | None = None
-) -> list[Entity]:
+def entities(session: SparkSession, directory: Path, golden: Golden) -> list[Entity]:
     """The entities of the state in *directory*, as `wallaroo state` reads them."""
     program = Program(golden.application.load(), BUCKETS)
-    saved = CheckpointState(session, directory / "checkpoint", program, operators)
+    saved = CheckpointState(session, directory / "checkpoint", program)
     found = list(saved.entities())
     assert not saved.unloaded, saved.unloaded
     return found

@@ -12,15 +12,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.engines import MICRO_BATCH
-from tests.golden import ALL, PRESENT, Entity, Golden, entities, real_time
+from tests.golden import ALL, PRESENT, Entity, Golden, entities
 from tests.spark.in_process import InProcess, launch
-from wallaroo.engine.realtime.settings import OPERATORS
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.transfer import written_entity
 
-_OF_A_RUN = {"lock", "readers", "gateway.lock"}
+_OF_A_RUN = {"lock", "gateway.lock", "claim.json"}
 """Files of one run, which the next one makes again."""
 
 
@@ -36,18 +34,6 @@ def make(on_spark: InProcess, name: str, golden: Golden, scratch: Path) -> None:
     PRESENT.mkdir(exist_ok=True)
     _export(entities(on_spark.session, directory, golden), PRESENT, name)
     _pack(directory, PRESENT / f"{name}.tar.gz")
-
-
-def make_real_time(on_spark: InProcess, name: str, golden: Golden, scratch: Path) -> None:
-    """Make the golden state directory *name* of the real-time engine."""
-    directory = scratch / "real-time" / name
-    real_time.run(golden.application, golden.before, directory)
-    real_time.DIRECTORIES.mkdir(exist_ok=True)
-    if name in real_time.TIMED:
-        session = real_time.session_of(on_spark.session)
-        found = entities(session, directory, golden, OPERATORS)
-        _export(found, real_time.exports(name), name)
-    _pack(directory, real_time.DIRECTORIES / f"{name}.tar.gz")
 
 
 def _export(found: Sequence[Entity], folder: Path, name: str) -> None:
@@ -78,14 +64,10 @@ def main() -> None:
     scratch = Path(tempfile.mkdtemp(prefix="golden-"))
     spark = launch("golden", scratch)
     try:
-        on_spark = InProcess(spark.session, lambda: scratch, MICRO_BATCH)
+        on_spark = InProcess(spark.session, lambda: scratch)
         for name, golden in missing.items():
             make(on_spark, name, golden, scratch)
             print(f"made {PRESENT.name}/{name}")
-        for name in real_time.NAMES:
-            if not (real_time.DIRECTORIES / f"{name}.tar.gz").exists():
-                make_real_time(on_spark, name, ALL[name], scratch)
-                print(f"made {PRESENT.name}/real-time/{name}")
     finally:
         spark.stop()
         shutil.rmtree(scratch)

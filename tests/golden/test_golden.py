@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.golden import ALL, BUCKETS, HERE, PRESENT, Golden, entities, real_time
+from tests.golden import ALL, BUCKETS, HERE, PRESENT, Golden, entities
 from tests.helpers import unpack
 from tests.spark.in_process import InProcess
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of
-from wallaroo.engine.realtime.settings import OPERATORS
 from wallaroo.errors import UsageError
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import FORMAT, StateDirectory, read_fixed
@@ -34,8 +33,8 @@ def told(found: list[tuple[str, Any, Any]]) -> Told:
     return {(state, key): (type(key), to_plain(entity)) for state, key, entity in found}
 
 
-def exported(name: str, form: Form, folder: Path = PRESENT) -> Told:
-    file = folder / f"{name}.{'jsonl' if form == 'json' else 'pickle'}"
+def exported(name: str, form: Form) -> Told:
+    file = PRESENT / f"{name}.{'jsonl' if form == 'json' else 'pickle'}"
     return told([entity[1:4] for entity in read_entities(file, form, str(file))])
 
 
@@ -67,40 +66,25 @@ def test_a_run_goes_on_with_the_state_that_is_there(
     assert made.tally.set_aside == 0
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("name", real_time.NAMES)
-def test_a_run_on_the_real_time_engine_goes_on_with_the_state_that_is_there(
-    name: str, on_spark: InProcess, tmp_path: Path
-) -> None:
-    golden = ALL[name]
-    directory = unpack(real_time.DIRECTORIES / f"{name}.tar.gz", tmp_path / "state")
-    StateDirectory(directory, golden.application.load().name, partitions=1).close()
-    session = real_time.session_of(on_spark.session)
-    there = told(entities(session, directory, golden, OPERATORS))
-    exports = real_time.exports(name)
-    assert exported(name, "pickle", exports).items() <= there.items()
-    assert exported(name, "json", exports).items() <= there.items()
-    made = real_time.run(golden.application, golden.after, directory)
-    due = simulate(golden.application.load(), [*golden.before, *golden.after])
-    assert {sink: Counter(outputs) for sink, outputs in made.items()} == {
-        sink: Counter(outputs) for sink, outputs in due.by_sink.items()
-    }
-
-
 def test_there_is_a_state_directory_of_the_present_format_for_each_application() -> None:
     """After a change of the format: `python -m tests.golden.make`."""
     names = {archive.name.partition(".")[0] for archive in PRESENT.glob("*.tar.gz")}
     assert names == set(ALL)
-    names = {file.name.partition(".")[0] for file in real_time.DIRECTORIES.glob("*.tar.gz")}
-    assert names == set(real_time.NAMES)
 
 
-def test_a_directory_of_a_former_version_is_refused_by_its_format(tmp_path: Path) -> None:
-    for archive in sorted(HERE.glob("format-*/*.tar.gz")):
-        if archive.parent != PRESENT:
-            there = archive.parent.name.removeprefix("format-")
-            directory = unpack(archive, tmp_path / there / archive.name)
-            refused(directory, json.loads((directory / "application.json").read_text()), there)
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("micro-batch", "is of the micro-batch engine, which this version of wallaroo does not"),
+        ("real-time", "has format 5, but this version of wallaroo reads format"),
+    ],
+)
+def test_a_directory_of_a_former_version_is_refused_by_name_or_format(
+    name: str, told: str, tmp_path: Path
+) -> None:
+    directory = unpack(HERE / f"format-5/{name}.tar.gz", tmp_path / "state")
+    fixed = json.loads((directory / "application.json").read_text())
+    refused(directory, fixed, told)
 
 
 @pytest.mark.parametrize("there", [number for number in range(FORMAT + 2) if number != FORMAT])
@@ -114,11 +98,11 @@ def test_a_directory_of_another_format_is_refused_by_its_format(
     values = {**fixed, "format": there}
     # checksums came with format 5, and what else came later is not known
     file.write_text(json.dumps(values) if there < 5 else sealed({**values, "later": 1}))
-    refused(directory, fixed, str(there))
-
-
-def refused(directory: Path, fixed: dict[str, Any], there: str) -> None:
     told = f"has format {there}, but this version of wallaroo reads format {FORMAT}"
+    refused(directory, fixed, told)
+
+
+def refused(directory: Path, fixed: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         read_fixed(directory)
     with pytest.raises(UsageError, match=told):

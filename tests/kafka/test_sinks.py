@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from tests.gateway.harness import NOWHERE, outputs
+from tests.gateway.harness import NOWHERE, finished, outputs
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker, Cluster
 from tests.kafka.harness import topics, wait_delivered
@@ -21,7 +21,6 @@ from wallaroo.connectors.kafka.resolve import KafkaSink
 from wallaroo.connectors.kafka.sink import KafkaSinkWriter
 from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.wire.records import Tally
 
 
 def test_outputs_are_there_once_whatever_step_of_a_transaction_is_the_last(
@@ -240,9 +239,8 @@ def test_outputs_are_there_once_if_a_call_of_the_client_does_not_return(
     monkeypatch.setattr("wallaroo.connectors.kafka.sink._STUCK_S", 2.0)
     outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
     values = [b"%d" % number for number in range(50)]
-    for epoch, some in enumerate((values[:25], values[25:])):
-        outbox.stage("run", epoch, "token", [outputs(*(b"\0" + one for one in some))], Tally())
-        outbox.publish("run", epoch, ["token"])
+    for chunk, some in enumerate((values[:25], values[25:]), 1):
+        outbox.publish("run", [finished(chunk, outputs(*(b"\0" + one for one in some)))])
     writer = KafkaSinkWriter(
         0, KafkaSink("sink", bytes, NOWHERE, Topic(topic, broker.address)), outbox
     )

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import wait_until
-from wallaroo.engine.reports import Reports
+from wallaroo.engine.realtime.reports import Reports
 from wallaroo.engine.spark.java import _pump
 from wallaroo.observability import logs
 from wallaroo.observability.log_channel import Channel

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from wallaroo.observability.spans import Traces
-from wallaroo.observability.tracing import BatchId, Span, traces_for
+from wallaroo.observability.tracing import PublicationId, Span, traces_for
 
 SECOND = 10**9
 
@@ -42,8 +42,8 @@ def test_what_went_through_a_batch_has_a_link_to_it_from_any_process(
     here, there = Traces(exporter, "Votes"), InMemorySpanExporter()
     elsewhere = Traces(there, "Votes")
     for number in (1, 2):
-        here.export(Span("batch", 0, 1), [], batch=BatchId("run", number))
-    elsewhere.export(Span("message", 0, 1), [], through=BatchId("run", 2))
+        here.export(Span("batch", 0, 1), [], publication=PublicationId("run", number))
+    elsewhere.export(Span("message", 0, 1), [], through=PublicationId("run", 2))
     here.close()
     elsewhere.close()
     first, second = exporter.get_finished_spans()

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from wallaroo.engine.base import Batch
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.run import driver_status
 from wallaroo.run.driver_status import DriverStatus
+from wallaroo.wire.chunk_messages import News, Publication
 from wallaroo.wire.records import Tally
 
 
@@ -59,6 +59,10 @@ class Gateway:
         }
 
 
+def published(chunk: int) -> News:
+    return News(Tally(), [Publication(chunk, 1, 1, 0.0, 0.0, 0.0)])
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
@@ -91,7 +95,7 @@ def test_a_start_may_take_minutes_and_not_for_ever(status: DriverStatus, clock: 
     assert status.alive() == (False, "waiting for the gateway for 301 s")
 
 
-def test_it_is_ready_while_batches_advance_or_there_is_nothing_to_do(
+def test_it_is_ready_while_chunks_advance_or_there_is_nothing_to_do(
     status: DriverStatus, gateway: Gateway, clock: Clock
 ) -> None:
     status.enter("running")
@@ -100,8 +104,8 @@ def test_it_is_ready_while_batches_advance_or_there_is_nothing_to_do(
     clock.now += 600  # idle for long, and the first message has not waited as long
     assert status.ready() == (True, "advancing")
     gateway.waited_s = 125.0
-    assert status.ready() == (False, "7 messages waiting, no batch committed for 125 s")
-    status.on_batch(Batch(3, Tally()))
+    assert status.ready() == (False, "7 messages waiting, nothing published for 125 s")
+    status.on_published(published(3))
     assert status.ready() == (True, "advancing")
 
 
@@ -148,11 +152,11 @@ def test_rates_are_those_of_the_last_half_minute(
     for number in range(15):
         clock.now += 2.0
         gateway.accepted += 500
-        status.on_batch(Batch(number, Tally()))
+        status.on_published(published(number))
         status.ready()
     told = status.to_json()
     assert told["messages_per_s"] == 250.0
-    assert told["batches_per_s"] == 0.5
-    assert told["batch"] == {"number": 14, "age_s": 0.0}
+    assert told["publications_per_s"] == 0.5
+    assert told["chunk"] == {"number": 14, "age_s": 0.0}
     clock.now += 60
-    assert status.to_json()["batches_per_s"] == 0.0
+    assert status.to_json()["publications_per_s"] == 0.0

@@ -29,7 +29,6 @@ from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.state.agreement import GatewayFiles
 from wallaroo.system.restarts import Restarts
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
-from wallaroo.wire.records import JOURNAL
 
 
 class Running:
@@ -166,7 +165,7 @@ def test_a_gateway_that_accepts_a_lost_journal_keeps_what_it_took_and_listens_ag
     running: Running,
 ) -> None:
     running.send(b"a", b"b")
-    checkpoint = CheckpointProgress("run", 4, {JOURNAL: 7}, "lost", {JOURNAL: 7}, 4)
+    checkpoint = CheckpointProgress("run", 4, 7, "lost")
     assert disagreement(Path("checkpoint"), checkpoint, running.client.held()) is not None
     files = GatewayFiles(running.location, running.client.claim("driver").number)
     files.accept(checkpoint)

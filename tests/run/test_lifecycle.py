@@ -13,10 +13,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.helpers import WORD_COUNT
-from wallaroo.engine.base import Batch
 from wallaroo.run import lifecycle
 from wallaroo.run.lifecycle import Lifecycle
 from wallaroo.run.settings import DashboardSettings
+from wallaroo.wire.chunk_messages import News
 
 _NO_SPARK_BEFORE_JAVA = """
 import sys
@@ -53,7 +53,7 @@ class Parts(Lifecycle):
         self.events.append("second failed")
         raise OSError
 
-    def _on_batch(self, batch: Batch) -> None: ...
+    def _on_published(self, news: News) -> None: ...
 
 
 def test_a_part_that_fails_to_stop_does_not_keep_the_others_running() -> None:

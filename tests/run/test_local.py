@@ -13,7 +13,7 @@ import structlog
 
 from tests.helpers import wait_until
 from wallaroo.cli.gateway import command_line
-from wallaroo.engine.base import EngineSettings
+from wallaroo.engine.settings import EngineSettings
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability import logs
 from wallaroo.run.local import LocalRun

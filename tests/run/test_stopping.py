@@ -22,7 +22,7 @@ from structlog.testing import capture_logs
 
 from tests.helpers import PATIENCE_S, WORD_COUNT
 from wallaroo.cli.gateway import command_line
-from wallaroo.engine.base import EngineSettings
+from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.java import _pump
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus
@@ -113,7 +113,7 @@ def drained(
         client = SimpleNamespace(stop_accepting=lambda: None, status=lambda: status)
         runner._client = client  # type: ignore[assignment]
         engine: Any = SimpleNamespace(
-            failure=lambda: failure, finish_batch=lambda: None, hold=lambda: None
+            failure=lambda: failure, finish_epoch=lambda: None, hold=lambda: None
         )
         runner._engine, runner._pause = engine, Pause(engine)
         if paused:
@@ -171,14 +171,14 @@ def test_what_a_window_that_closes_during_the_stop_sends_is_waited_for_and_count
         STATUS,
         replace(STATUS, backlog=1),  # a window was to close before the engine was held
         STATUS,
-        replace(STATUS, published=8, undelivered=1),  # one closed in the last batch
+        replace(STATUS, published=8, undelivered=1),  # one closed in the last chunk
         replace(STATUS, published=8, delivered=5),
     ]
     done: list[str] = []
     engine: Any = SimpleNamespace(
         failure=lambda: None,
         hold=lambda: done.append("hold"),
-        finish_batch=lambda: done.append("finish"),
+        finish_epoch=lambda: done.append("finish"),
         release=lambda: done.append("release"),
     )
     settings = LocalSettings(engine=ENGINE, drain_timeout_s=_TIMEOUT_S)

@@ -1,7 +1,7 @@
 """Applications on real Spark whose journal and outbox are in the test's process.
 
 Starting `wallaroo run` takes some seconds, a query on a session that is there takes one: so this is
-for tests of what an engine makes of messages, whatever sources and sinks do.
+for tests of what the engine makes of messages, whatever sources and sinks do.
 """
 
 from __future__ import annotations
@@ -9,40 +9,32 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wallaroo.engine.microbatch import job as batch_job
-from wallaroo.engine.microbatch import query
-
 from tests.dataflow.harness import cut
-from tests.engines import MICRO_BATCH, REAL_TIME
-from tests.helpers import ROOT, framing_of, wait_until
+from tests.helpers import framing_of, wait_until
 from tests.spark.harness import PATIENCE_S
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Batch, OnBatch
-from wallaroo.engine.batch_sizing import BatchLimits
-from wallaroo.engine.realtime import process as chunk_process
+from wallaroo.engine.realtime import process
 from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.realtime.query import RealTimeQuery
 from wallaroo.engine.realtime.settings import SETTINGS
 from wallaroo.engine.spark.session import Launch, Spark, SparkSettings
 from wallaroo.engine.spark.slots import slots_for
-from wallaroo.engine.spark.supervised_query import Query
 from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
-from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.chunks import ChunkOutbox
+from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.wire.chunk_messages import News
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.records import Tally
 
@@ -51,16 +43,13 @@ if TYPE_CHECKING:
 
 _MASTER = "local[16]"
 """All tasks of a real-time query run at once."""
-_STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-"""The one setting in which queries of the engines differ, and which Spark reads for each query."""
-
 Sent = Sequence[tuple[str, bytes]]
 
 
 def launch(name: str, scratch: Path) -> Spark:
-    """A local Spark on which queries of all engines run."""
+    """A local Spark on which queries run."""
     settings = SparkSettings(_MASTER, 1, scratch, extra=SETTINGS, jars=(jar(),))
-    return Launch(name, settings, [str(ROOT)]).finish()
+    return Launch(name, settings).finish()
 
 
 @dataclass
@@ -71,8 +60,8 @@ class Result:
     """Outputs in order, by the sink's name."""
     tally: Tally
     """What was set aside or dropped."""
-    batches: int
-    """How many batches, or chunks, it took."""
+    chunks: int
+    """How many chunks it took."""
 
 
 class InProcess:
@@ -81,16 +70,11 @@ class InProcess:
     Args:
         session: Spark, from `launch`.
         new_directory: Makes a directory for the journal and the checkpoint of a run.
-        engine: Name of the engine.
     """
 
-    def __init__(
-        self, session: SparkSession, new_directory: Callable[[], Path], engine: str
-    ) -> None:
+    def __init__(self, session: SparkSession, new_directory: Callable[[], Path]) -> None:
         self.session = session
         self._new_directory = new_directory
-        self._start = {MICRO_BATCH: self._batches, REAL_TIME: self._chunks}[engine]
-        self._state_format = SETTINGS[_STATE_FORMAT] if engine == REAL_TIME else "1"
 
     def run(
         self,
@@ -98,7 +82,7 @@ class InProcess:
         sent: Sent,
         *,
         workers: int = 2,
-        max_batch_bytes: int = 1 << 20,
+        max_chunk_bytes: int = 1 << 20,
         choose: random.Random | None = None,
         until: Callable[[dict[str, list[bytes]]], bool] = lambda _: True,
         directory: Path | None = None,
@@ -109,8 +93,8 @@ class InProcess:
         Args:
             reference: The application.
             sent: Messages as pairs of source and payload, in order of arrival.
-            workers: Partitions of the state, and readers.
-            max_batch_bytes: Bounds the batches, or chunks.
+            workers: Partitions of the state.
+            max_chunk_bytes: Bounds the chunks.
             choose: Decides how the messages are cut into chunks.
             until: What must hold of the outputs by sink.
             directory: Where an earlier run left off, to go on there; else a new one.
@@ -119,22 +103,28 @@ class InProcess:
         application = reference.load()
         program = Program(application, buckets or 8 * workers)
         directory = directory or self._new_directory()
-        edge = _Edge(directory, application, Pace(chunk_bytes=max_batch_bytes))
+        edge = _Edge(directory, application, Pace(chunk_bytes=max_chunk_bytes))
         edge.send(sent, choose or random.Random(0))
         before = edge.chunks()
         self.session.conf.set("spark.sql.shuffle.partitions", workers)
-        self.session.conf.set(_STATE_FORMAT, self._state_format)
         tally = Tally()
-        batches: list[int] = []
 
-        def committed(batch: Batch) -> None:
-            tally.merge(batch.tally)
-            batches.append(batch.number)
+        def published(news: News) -> None:
+            tally.merge(news.tally)
 
-        setting = _Setting(
-            reference, program, workers, directory, BatchLimits(max_batch_bytes), edge
+        jvm: Any = self.session._jvm
+        job = process.Job(
+            reference,
+            str(edge.chunk_socket),
+            edge.leases.claim("driver"),
+            jvm.wallaroo.realtime.Agent.fresh(),
+            directory / "checkpoint",
+            workers,
+            program.buckets,
+            slots_for(program.buckets),
+            60.0,
         )
-        running = self._start(setting, committed)
+        running = RealTimeQuery(self.session, job, application.name, published)
         try:
             wait_until(
                 lambda: running.failure() or (not edge.journal.backlog and until(edge.outputs())),
@@ -143,68 +133,21 @@ class InProcess:
             )
             failure = running.failure()
             assert failure is None, failure
-            running.finish_batch()
-            taken = edge.chunks() - before or len(batches)
-            return Result(edge.outputs(), tally, taken)
+            running.finish_epoch()
+            return Result(edge.outputs(), tally, edge.chunks() - before)
         finally:
             running.stop()
             edge.close()
 
-    def _batches(self, setting: _Setting, on_batch: OnBatch) -> Query:
-        readers = batch_job.Readers(str(setting.directory / "readers"))
-        readers.set(setting.workers)
-        program = setting.program
-        job = batch_job.Job(
-            uuid.uuid4().hex,
-            setting.reference,
-            Connector(setting.edge.location),
-            program.buckets,
-            slots_for(program.buckets),
-            readers,
-            setting.directory / "checkpoint",
-            setting.limits,
-            idle_wait_s=0.05,
-        )
-        return query.start(self.session, program, job, setting.directory / "checkpoint", on_batch)
-
-    def _chunks(self, setting: _Setting, on_batch: OnBatch) -> Query:
-        program, edge = setting.program, setting.edge
-        jvm: Any = self.session._jvm
-        job = chunk_process.Job(
-            setting.reference,
-            str(edge.chunk_socket),
-            edge.leases.claim("driver"),
-            jvm.wallaroo.realtime.Agent.fresh(),
-            setting.directory / "checkpoint",
-            setting.workers,
-            program.buckets,
-            slots_for(program.buckets),
-            60.0,
-        )
-        return RealTimeQuery(self.session, job, program.application.name, on_batch)
-
-
-@dataclass
-class _Setting:
-    """What a query is started with."""
-
-    reference: ApplicationRef
-    program: Program
-    workers: int
-    directory: Path
-    limits: BatchLimits
-    edge: _Edge
-
 
 class _Edge:
-    """Journal, outbox and internal API, without the sockets of sources and sinks."""
+    """Journal, outbox and the socket for chunks, without those of sources and sinks."""
 
     def __init__(self, directory: Path, application: Application, pace: Pace) -> None:
         self._application = application
         self.journal = Journal(directory / "journal.db", JournalLimits())
-        self._outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
+        self._outbox = Outbox(directory / "outbox.db", 1 << 30)
         self.sockets = Path(tempfile.mkdtemp(prefix="wallaroo-"))  # paths of sockets must be short
-        self.location = f"grpc+unix://{self.sockets}/api.sock"
         self.chunk_socket = self.sockets / "chunks.sock"
         self.leases = Leases(directory / "claim.json")
         self._chunks = ChunkServer(

@@ -19,10 +19,12 @@ from pathlib import Path
 from tests.engine.realtime.harness import GatewaySide, gateway_side, submit, wait_until_processed
 from tests.helpers import KILLING
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Batch, EngineSettings, RunningEngine
-from wallaroo.engine.realtime.engine import RealTime
+from wallaroo.engine.realtime.engine import launch
+from wallaroo.engine.realtime.running import RunningEngine
+from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.stored import StateLayout
 from wallaroo.model.loader import ApplicationRef
+from wallaroo.wire.chunk_messages import News
 
 PARTITIONS, KEYS = 4, 10
 SCALES = (1, 3)
@@ -59,11 +61,11 @@ class Scaled:
             spark={"spark.decommission.enabled": "true"},
             everywhere=True,
         )
-        engine, connect = RealTime(), Direct(gateway.path, gateway.claim)
-        launched = engine.launch(settings, layout, directory)
+        connect = Direct(gateway.path, gateway.claim)
+        launched = launch(settings, layout, directory)
         program = Program(self._application, layout.buckets)
-        self.running: RunningEngine = engine.start(
-            settings, program, layout, connect, launched, directory, self._on_batch
+        self.running = RunningEngine(
+            settings, program, layout, connect, launched, directory, self._on_published
         )
         self._threads = [
             threading.Thread(target=work, daemon=True) for work in (self._supervise, self._send)
@@ -93,7 +95,7 @@ class Scaled:
         self._ends.set()
         self._threads[1].join()
         wait_until_processed(self._gateway, self.sent)
-        self.running.finish_batch()
+        self.running.finish_epoch()
         self._threads[0].join()
         self.running.stop()
         found = defaultdict(list)
@@ -102,7 +104,7 @@ class Scaled:
                 found[output[4:5].decode()].append(output[5:].decode())
         return found
 
-    def _on_batch(self, _batch: Batch) -> None:
+    def _on_published(self, _news: News) -> None:
         self.published.append(time.monotonic())
 
     def _supervise(self) -> None:

@@ -12,25 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines import REAL_TIME
 from tests.helpers import free_address, processes_below, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
-from wallaroo.engine.registry import engine
+from wallaroo.engine.realtime import checkpoint as of_checkpoint
 from wallaroo.errors import UsageError
 from wallaroo.gateway.consistency.agreement import read_held
-from wallaroo.gateway.database import connect
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
-from wallaroo.wire.records import JOURNAL
 
 pytestmark = pytest.mark.spark
 
 APP = APPS / "word_count"
 SOURCE = "Split and Count"
-BATCHES = 3
-"""Batches between two copies."""
+CHUNKS = 3
+"""Chunks between two copies."""
 SOON = "epoch_first_s=0.3,epoch_least_s=0.2,epoch_most_s=1,quiet_s=0.1"
 """Ends of epochs that a test need not wait for."""
 NONE, OLDER, MIDDLE, NEWER = range(4)
@@ -41,14 +38,14 @@ APART = [ages for ages in itertools.product(range(4), repeat=3) if ages not in T
 
 @pytest.fixture(scope="module", autouse=True)
 def pace() -> Iterator[None]:
-    """Let epochs of the real-time engine end soon."""
+    """Let epochs end soon."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WALLAROO_PACE", SOON)
         yield
 
 
 @pytest.fixture(scope="module")
-def copies(engine_name: str, pace: None, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def copies(pace: None, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """A state directory at three moments of one run, and one that nothing has been in yet."""
     root = tmp_path_factory.mktemp("copies")
     state = root / "state"
@@ -56,7 +53,7 @@ def copies(engine_name: str, pace: None, tmp_path_factory: pytest.TempPathFactor
     made[NONE].mkdir()
     with Receiver("lines") as receiver, run(APP, receiver, state) as running:
         for copy in made[OLDER:]:
-            for _ in range(BATCHES):
+            for _ in range(CHUNKS):
                 _process(running, receiver, b"a b")
             _wait_until_idle(state)
             shutil.copytree(state, copy, ignore=shutil.ignore_patterns("*lock"))
@@ -68,11 +65,11 @@ def copies(engine_name: str, pace: None, tmp_path_factory: pytest.TempPathFactor
 
 def progress_of(state: Path) -> CheckpointProgress:
     """How far the checkpoint of the state directory *state* is."""
-    return engine().progress(state / "checkpoint")
+    return of_checkpoint.progress_of(state / "checkpoint")
 
 
 def _process(running: BackgroundRun, receiver: Receiver, payload: bytes) -> None:
-    """Send a message that makes two outputs, and wait until its batch is done."""
+    """Send a message that makes two outputs, and wait until its chunk is published."""
     seen = len(receiver.messages)
     send(running.sources[SOURCE], [payload])
     receiver.wait_for(seen + 2)
@@ -83,10 +80,8 @@ def _wait_until_idle(state: Path) -> None:
     """Wait until Spark has committed what is published, and the gateway knows."""
 
     def idle() -> bool:
-        progress, held = progress_of(state), read_held(state)
-        if progress.in_chunks:
-            return held.trimmed == held.end
-        return progress.committed == progress.planned
+        held = read_held(state)
+        return held.trimmed == held.end
 
     wait_until(idle, "the commit")
 
@@ -128,46 +123,27 @@ def test_what_was_not_is_refused_with_both_positions_and_what_to_restore(
         _agree(directory, accept_lost=journal > checkpoint or not checkpoint)
     told = str(refused.value)
     assert str(directory / "checkpoint") in told
-    processed = {age: BATCHES * age for age in range(4)}
-    chunks = engine().name == REAL_TIME  # they are counted from 1
-    number = {age: BATCHES * age - (not chunks) for age in range(4)}
+    processed = {age: CHUNKS * age for age in range(4)}
     if journal > checkpoint:
-        # the last batch that a journal knows to be committed is the one before its last
-        deleted = processed[journal] if chunks else processed[journal] - 1
-        assert f"messages before {deleted} as processed" in told
-        assert ("has no batch" if not checkpoint else f"message {processed[checkpoint]},") in told
+        assert f"before {processed[journal]} as processed" in told
+        assert ("has no epoch" if not checkpoint else f"before {processed[checkpoint]},") in told
         assert "Restore the checkpoint that belongs to them" in told
     elif outbox > checkpoint:
-        assert f"published batches up to {number[outbox]}" in told
-        last = f"its last batch is {number[checkpoint]}"
-        assert ("has no batch" if not checkpoint else last) in told
+        assert f"published chunks up to {processed[outbox]}" in told
+        last = f"its last chunk is {processed[checkpoint]}"
+        assert ("has no epoch" if not checkpoint else last) in told
         assert "Restore the checkpoint that belongs to them" in told
         assert ("or start with --accept-lost-journal" in told) == bool(checkpoint)
     elif journal < checkpoint:
-        assert f"planned up to message {processed[checkpoint]}" in told
+        assert f"the messages before {processed[checkpoint]}" in told
         has = f"only those before {processed[journal]}" if journal else "has none of them"
         assert has in told
         assert "Restore the journal.db that belongs to this checkpoint, or start with" in told
     else:
-        assert f"committed up to {number[checkpoint]}" in told
-        which = f"up to batch {number[outbox]}" if outbox else "no published batch"
+        assert f"the chunks up to {processed[checkpoint]}" in told
+        which = f"up to chunk {processed[outbox]}" if outbox else "no published chunk"
         assert which in told
         assert "Restore the outbox.db that belongs to this checkpoint, or start with" in told
-
-
-def test_what_a_crash_leaves_between_two_steps_starts(tmp_path: Path, copies: list[Path]) -> None:
-    """Planned, published, and committed are three steps; any of them may be the last."""
-    directory = _put_together(tmp_path / "state", copies, (NEWER, NEWER, NEWER))
-    last = progress_of(directory).batch
-    (directory / "checkpoint" / "commits" / str(last)).unlink()
-    _agree(directory)
-    with contextlib.closing(connect(directory / "outbox.db")) as outbox:
-        outbox.execute("UPDATE batch SET number = number - 1")
-    _agree(directory)
-    with contextlib.closing(connect(directory / "outbox.db")) as outbox:
-        outbox.execute("UPDATE batch SET number = number - 1")
-    with pytest.raises(UsageError, match="the outbox is lost or older than the checkpoint"):
-        _agree(directory)
 
 
 def test_a_run_on_a_lost_journal_is_refused_before_spark_starts(
@@ -183,35 +159,19 @@ def test_a_run_on_a_lost_journal_is_refused_before_spark_starts(
                 refused.process.wait(0.02)
         refused.__exit__()
     assert refused.process.returncode == 2
-    assert "planned up to message 9, but journal.db has none of them" in refused.events[-1]["event"]
+    assert (
+        "has the messages before 9, but journal.db has none of them" in refused.events[-1]["event"]
+    )
     assert not [command for command in seen if "java" in command or "gateway" in command]
     assert not (directory / "journal.db").exists()
 
 
-@pytest.mark.parametrize(
-    ("ages", "in_a_batch"),
-    [
-        ((NONE, NONE, NEWER), False),
-        ((NONE, NEWER, NEWER), False),
-        ((NEWER, NONE, NEWER), False),
-        ((NONE, NONE, NEWER), True),
-        ((OLDER, NEWER, NEWER), True),
-    ],
-)
+@pytest.mark.parametrize("ages", [(NONE, NONE, NEWER), (NONE, NEWER, NEWER), (NEWER, NONE, NEWER)])
 def test_lost_files_that_are_accepted_skip_nothing_new(
-    tmp_path: Path, copies: list[Path], ages: tuple[int, int, int], in_a_batch: bool
+    tmp_path: Path, copies: list[Path], ages: tuple[int, int, int]
 ) -> None:
-    if in_a_batch and engine().name == REAL_TIME:
-        pytest.skip("no batch is planned before it is taken")
     directory = _put_together(tmp_path / "state", copies, ages)
     before = progress_of(directory)
-    counted = before.planned[JOURNAL]
-    if in_a_batch:  # which is gone with its messages
-        (directory / "checkpoint" / "commits" / str(before.batch)).unlink()
-        if ages[1] == NEWER:
-            with contextlib.closing(connect(directory / "outbox.db")) as outbox:
-                outbox.execute("UPDATE batch SET number = number - 1")
-        counted = progress_of(directory).committed[JOURNAL]
     with (
         Receiver("lines") as receiver,
         run(APP, receiver, directory, options=["--accept-lost-journal"]) as running,
@@ -224,9 +184,9 @@ def test_lost_files_that_are_accepted_skip_nothing_new(
             receiver.wait_for(2 * number)
         assert running.stop() == 0
     assert set(receiver.messages) == {
-        b"%s => %d\n" % (word, counted + number) for word in (b"a", b"b") for number in (1, 2, 3)
+        b"%s => %d\n" % (word, before.end + number) for word in (b"a", b"b") for number in (1, 2, 3)
     }
-    assert progress_of(directory).planned[JOURNAL] == before.planned[JOURNAL] + 3
+    assert progress_of(directory).end == before.end + 3
     _agree(directory)
 
 
@@ -251,33 +211,6 @@ def test_a_journal_that_was_lost_after_a_kill_skips_nothing_new(
             assert receiver.messages[-1].endswith(b"=> %d\n" % (3 + number))
         assert running.stop() == 0
     _agree(state)
-
-
-def test_a_checkpoint_that_lost_its_last_batch_has_its_outputs_made_again(
-    tmp_path: Path, copies: list[Path]
-) -> None:
-    """What a power failure may leave: Spark does not sync what it writes."""
-    directory = _put_together(tmp_path / "state", copies, (NEWER, NEWER, NEWER))
-    before = progress_of(directory)
-    for kind in ("commits", "offsets"):
-        (directory / "checkpoint" / kind / str(before.batch)).unlink()
-    with pytest.raises(UsageError, match=r"the checkpoint .* is older than the outbox"):
-        _agree(directory)
-    with (
-        Receiver("lines") as receiver,
-        run(APP, receiver, directory, options=["--accept-lost-journal"]) as running,
-    ):
-        receiver.wait_for(2)
-        send(running.sources[SOURCE], [b"a b"])
-        receiver.wait_for(4)
-        assert running.stop() == 0
-    due = [
-        b"%s => %d\n" % (word, before.planned[JOURNAL] + more)
-        for word in (b"a", b"b")
-        for more in (0, 1)
-    ]
-    assert sorted(receiver.messages) == sorted(due)
-    _agree(directory)
 
 
 def test_a_driver_refuses_a_gateway_whose_volume_was_lost_and_skips_nothing_it_took(

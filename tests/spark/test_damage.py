@@ -30,8 +30,8 @@ BLOCK_HEADER = 21
 
 
 @pytest.fixture(scope="module")
-def stopped(engine_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The state directory of a run that was stopped after some batches."""
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The state directory of a run that was stopped after some epochs."""
     state = tmp_path_factory.mktemp("damage") / "state"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WALLAROO_PACE", SOON)
@@ -109,25 +109,7 @@ def test_a_run_on_damaged_files_of_the_state_ends_with_one_sentence(
     assert all(message.endswith(b"=> 5\n") for message in receiver.messages)
 
 
-def test_state_that_a_batch_wrote_before_it_failed_is_not_believed(
-    tmp_path: Path, stopped: Path, engine_name: str
-) -> None:
-    if engine_name == "real-time":
-        pytest.skip("Spark's files of its state name each other")
-    state = tmp_path / "state"
-    shutil.copytree(stopped, state)
-    for partition in (0, 1):  # as Spark leaves it of a batch that runs again, with other state
-        last = changelogs(state, partition)[-1]
-        shutil.copy(last.with_name("1.zip"), last.with_name(f"{int(last.stem) + 1}.zip"))
-    for number in (5, 6):
-        with Receiver("lines") as receiver, run(APP, receiver, state) as running:
-            send(running.sources[SOURCE], [WORDS])
-            receiver.wait_for(7)
-            assert all(message.endswith(b"=> %d\n" % number) for message in receiver.messages)
-            assert running.stop() == 0
-
-
-def test_another_number_of_partitions_in_the_last_batch_is_refused(
+def test_another_number_of_partitions_in_the_last_epoch_is_refused(
     tmp_path: Path, stopped: Path
 ) -> None:
     path = tmp_path / "state"

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from tests.engines import REAL_TIME
 from tests.gateway.harness import Authority
 from tests.helpers import free_address, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
@@ -38,7 +37,7 @@ def process(command: str, *arguments: str) -> Iterator[dict[str, Any]]:
 
 
 def test_the_drivers_dashboard_shows_gateway_and_engine_behind_tls(
-    tmp_path: Path, engine_name: str
+    tmp_path: Path,
 ) -> None:
     token = tmp_path / "token"
     token.write_text("a token that is long enough")
@@ -68,14 +67,13 @@ def test_the_drivers_dashboard_shows_gateway_and_engine_behind_tls(
                 return json.load(answer)
 
         wait_until(
-            lambda: snapshot()["sinks"][0]["delivered"] == 100 and snapshot()["batches"],
+            lambda: snapshot()["sinks"][0]["delivered"] == 100 and snapshot()["publications"],
             "the gateway's and the engine's figures",
         )
         seen = snapshot()
         assert seen["sources"][0]["accepted"] == 50
-        assert sum(batch["messages"] for batch in seen["batches"]) == 50
-        workers = 2 if engine_name == REAL_TIME else 1  # a process for each partition
-        assert seen["workers"] == {"wanted": workers, "alive": workers}
+        assert sum(one["messages"] for one in seen["publications"]) == 50
+        assert seen["workers"] == {"wanted": 2, "alive": 2}  # a process for each partition
         replay = urllib.request.Request(driver["dashboard"] + "dead-letters/replay", b"[1]")
         with pytest.raises(urllib.error.HTTPError, match="403") as refused:
             urllib.request.urlopen(replay)

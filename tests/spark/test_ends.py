@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.engines import MICRO_BATCH, REAL_TIME
 from tests.helpers import wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, processes, run, send
 from wallaroo.run.background_run import BackgroundRun
@@ -48,30 +47,21 @@ def processes_of(mark: str) -> dict[int, str]:
     return found
 
 
-OF_ENGINE = {
-    MICRO_BATCH: {"the source": "python_streaming_source_runner", "workers": "spark.daemon"},
-    REAL_TIME: {"the source": "realtime.agent", "workers": "realtime.agent"},
-}
-"""What names the processes of each engine."""
-
-
 @pytest.mark.parametrize(
     ("victims", "message"),
     [
         (("wallaroo run ",), "short"),
         (("wallaroo gateway ", "wallaroo run "), "short"),  # while the engine asks for messages
-        (("workers", "wallaroo run "), "long"),  # while a function runs
+        (("realtime.agent", "wallaroo run "), "long"),  # while a function runs
         (("org.apache.spark.deploy.SparkSubmit",), "long"),
     ],
 )
 def test_no_process_outlives_a_run_that_is_killed(
     victims: tuple[str, ...],
     message: str,
-    engine_name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    named = OF_ENGINE[engine_name]
     mark = uuid.uuid4().hex
     monkeypatch.setenv(MARK, mark)
     (tmp_path / "naps.py").write_text(APP.replace("ASLEEP", str(tmp_path / "asleep")))
@@ -88,11 +78,10 @@ def test_no_process_outlives_a_run_that_is_killed(
             running.wait_until_accepted("Naps", 2)
             running.wait_until_processed()  # it waits for messages now
         found = processes_of(mark)
-        assert any(named["the source"] in command for command in found.values())
+        assert any("realtime.agent" in command for command in found.values())
         for victim in victims:
-            part = named.get(victim, victim)
-            # the first of those that are named alike: the daemon, not its workers
-            os.kill(min(pid for pid, command in found.items() if part in command), signal.SIGKILL)
+            # the first of those that are named alike: the agent, not its processes
+            os.kill(min(pid for pid, command in found.items() if victim in command), signal.SIGKILL)
         running.process.wait(PATIENCE_S)
         wait_until(lambda: not processes_of(mark), "the end of all processes", PATIENCE_S)
 

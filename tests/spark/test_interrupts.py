@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.helpers import free_address, processes_below, wait_until
+from tests.helpers import processes_below, wait_until
 from tests.run.reload.application import change, write
-from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, run, send
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, run
 from tests.spark.test_ends import MARK, processes_of
 from wallaroo.run.background_run import BackgroundRun, Event
 
@@ -144,23 +144,6 @@ def test_ctrl_c_while_messages_flow_and_an_epoch_ends(application: Path, tmp_pat
     stopping, stopped = answers(running, "SIGINT")
     assert stopping["event"] == "stopping"
     assert len(receiver.messages) == stopped["delivered"] == stopped["accepted"]["Keys"] >= 10
-
-
-def test_stopped_while_entities_are_saved_and_two_more_while_it_drains(
-    application: Path, tmp_path: Path
-) -> None:
-    command = ["run", str(application), "--in", "127.0.0.1:0", "--no-ui", "--workers", "2"]
-    command += ["--out", free_address()]  # of nobody, so that a stop drains until the next signal
-    with BackgroundRun([*command, "--state-dir", str(tmp_path / "state")]) as running:
-        (application / "interrupted").write_text(str(running.process.pid))
-        send(running.sources["Keys"], [b"a", b"b"])
-        running.wait_for_event("stopping", PATIENCE_S)
-        press_ctrl_c(running.process)
-        press_ctrl_c(running.process)
-        assert running.wait() == 1
-    _stopping, warning, stopped = answers(running, "SIGTERM", "SIGINT", "SIGINT")
-    assert warning["reason"] == "another signal arrived"
-    assert stopped["kept_for_next_start"] == 2
 
 
 def demo_of_word_count() -> subprocess.Popen[bytes]:

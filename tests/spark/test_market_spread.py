@@ -42,7 +42,7 @@ class Spread:
 
 
 @pytest.fixture(scope="module")
-def spread(tmp_path_factory: pytest.TempPathFactory, engine_name: str) -> Iterator[Spread]:
+def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
     state = tmp_path_factory.mktemp("state")
     with (
         Receiver("u32") as receiver,

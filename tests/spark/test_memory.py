@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.engines import MICRO_BATCH, REAL_TIME
 from tests.helpers import MISBEHAVING, processes_below, wait_until
 from tests.memory_group import memory_group
 from tests.spark.harness import PATIENCE_S, Receiver, processes, run, send
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 _MIB = 1024**2
 SOURCE = "Texts"
-WORKERS = {MICRO_BATCH: "spark.daemon", REAL_TIME: "realtime.agent"}
+WORKERS = "realtime.agent"
 """What the command lines of worker processes, and of their parents, have in them."""
 
 
@@ -45,17 +44,14 @@ def adjustments(running: BackgroundRun, part: str) -> set[int]:
     return {int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in processes(running, part)}
 
 
-def test_what_the_kernel_kills_is_replaced_or_named_and_nothing_is_lost(
-    tmp_path: Path, engine_name: str
-) -> None:
+def test_what_the_kernel_kills_is_replaced_or_named_and_nothing_is_lost(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    workers = WORKERS[engine_name]
     with Receiver("lines") as receiver:
         with run(MISBEHAVING, receiver, state) as running, memory_group() as group:
             send(running.sources[SOURCE], [b"a", b"b", b"c"])
             receiver.wait_for(3)
             # a container is killed in this order, by size among those with the same number
-            assert max(adjustments(running, workers)) == 1000
+            assert max(adjustments(running, WORKERS)) == 1000
             assert adjustments(running, "bin/java") != {1000}
 
             use_up_memory_of(processes(running, " wallaroo gateway "))
@@ -64,7 +60,7 @@ def test_what_the_kernel_kills_is_replaced_or_named_and_nothing_is_lost(
             receiver.wait_for(4)
 
             group.limit(192 * _MIB)
-            for pid in processes(running, workers):
+            for pid in processes(running, WORKERS):
                 group.add(pid)
             send(
                 running.sources[SOURCE], [b"a", b"b grow", b"grow in the decoder", b"c grow", b"b"]

@@ -11,12 +11,9 @@ import pytest
 from click.testing import CliRunner
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.engines import MICRO_BATCH, REAL_TIME
 from tests.helpers import wait_until
 from tests.spark.harness import APPS, Receiver, frame, kill_gateway, run, send
 from wallaroo.cli.main import main
-from wallaroo.engine.microbatch.metrics import BATCH
-from wallaroo.engine.realtime.metrics import PUBLICATION
 from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark
@@ -49,7 +46,7 @@ class Scrape:
         return found[0]
 
 
-def check(scrape: Scrape, messages: int, bad: int, *, batches: bool) -> None:
+def check(scrape: Scrape, messages: int, bad: int) -> None:
     """Hold *scrape* against *messages* of two words, with w and x, and *bad* ones."""
     words, step = 2 * messages, "wallaroo_step_messages_total"
     assert scrape.value("wallaroo_source_messages_total", source=SOURCE) == messages + bad
@@ -68,8 +65,6 @@ def check(scrape: Scrape, messages: int, bad: int, *, batches: bool) -> None:
     assert scrape.value("wallaroo_backlog_messages", source=SOURCE) == 0
     assert scrape.value("wallaroo_backlog_seconds") == 0
     assert scrape.value("wallaroo_state_entities") == 2
-    if batches:  # an epoch may be longer than the test
-        assert scrape.value("wallaroo_state_log_bytes") > 400 * 5
     assert (
         0
         < scrape.value("wallaroo_step_duration_seconds_count", step="split into words")
@@ -78,11 +73,10 @@ def check(scrape: Scrape, messages: int, bad: int, *, batches: bool) -> None:
     assert 0 < scrape.value("wallaroo_step_duration_seconds_count", step="Count Word") <= words
     assert scrape.value("wallaroo_step_duration_seconds_sum", step="Count Word") > 0
     assert scrape.value("wallaroo_workers_alive") == 2
-    # for the real-time engine, a query ends with its gateway
-    assert scrape.value("wallaroo_query_restarts_total") == (0 if batches else 1)
+    assert scrape.value("wallaroo_query_restarts_total") == 1  # a query ends with its gateway
 
 
-def test_figures_are_exact_also_after_kills(tmp_path: Path, engine_name: str) -> None:
+def test_figures_are_exact_also_after_kills(tmp_path: Path) -> None:
     payloads = [b"w%d x" % (n % 400) for n in range(20_000)]
     state = tmp_path / "state"
     with Receiver("lines") as receiver:
@@ -101,19 +95,12 @@ def test_figures_are_exact_also_after_kills(tmp_path: Path, engine_name: str) ->
             send(running.sources[SOURCE], [*payloads[15_000:], BAD])
             running.wait_until_accepted(SOURCE, 20_002)
             running.wait_until_processed()
-            check(Scrape(running), 20_000, 2, batches=engine_name == MICRO_BATCH)
+            check(Scrape(running), 20_000, 2)
             assert running.stop() == 0
 
 
-UNITS = {MICRO_BATCH: BATCH, REAL_TIME: PUBLICATION}
-"""What each engine commits at a time."""
-
-
-def test_what_is_committed_is_told_by_its_size_and_its_phases(
-    tmp_path: Path, engine_name: str
-) -> None:
-    unit = UNITS[engine_name]
-    size, duration = unit.messages.name, unit.seconds.name
+def test_what_is_published_is_told_by_its_size_and_its_phases(tmp_path: Path) -> None:
+    size, duration = "wallaroo_publication_messages", "wallaroo_publication_seconds"
     with Receiver("lines") as receiver, run(APPS / "word_count", receiver, tmp_path) as running:
         send(running.sources[SOURCE], [b"a b"] * 500)
         running.wait_until_accepted(SOURCE, 500)
@@ -129,15 +116,11 @@ def test_what_is_committed_is_told_by_its_size_and_its_phases(
             lambda: Scrape(running).value(f"{duration}_count", phase="run") == count, "all phases"
         )
         scrape = Scrape(running)
-        for phase in unit.phases:
+        for phase in ("run", "commit"):
             assert scrape.value(f"{duration}_count", phase=phase) == count
         assert scrape.value(f"{duration}_sum", phase="run") > 0
-        if unit is BATCH:
-            wait_until(lambda: told("wallaroo_batch_fixed_seconds") > 0, "what a batch costs")
-            assert told("wallaroo_batch_limit_seconds") == 3.0
-        else:
-            assert told("wallaroo_epoch_end_seconds_count") == 0
-            assert told("wallaroo_epoch_age_seconds") > 0
+        assert told("wallaroo_epoch_end_seconds_count") == 0
+        assert told("wallaroo_epoch_age_seconds") > 0
         url = running.wait_for_event("ready", 0)["dashboard"]
         shown = CliRunner().invoke(main, ["top", url, "--once"])
         assert shown.exit_code == 0

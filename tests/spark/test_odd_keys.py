@@ -31,11 +31,11 @@ def test_odd_keys_count_on_spark_as_in_the_simulation(on_spark: InProcess, tmp_p
     # small batches, so that a key is met by several processes, and again after a start
     runs = [
         on_spark.run(
-            reference, part, max_batch_bytes=2500, choose=choose, directory=tmp_path, workers=2
+            reference, part, max_chunk_bytes=2500, choose=choose, directory=tmp_path, workers=2
         )
         for part in (sent[:first], sent[first:])
     ]
-    assert all(run.batches > 2 for run in runs)
+    assert all(run.chunks > 2 for run in runs)
     made = runs[-1].by_sink
     for sink, outputs in due.by_sink.items():
         assert Counter(made[sink]) == Counter(outputs)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.engines import REAL_TIME
 from tests.helpers import wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, kill_gateway, run, send
 from wallaroo.cli.main import main
@@ -53,9 +52,7 @@ def called(running: BackgroundRun, command: str, *options: str) -> str:
     return done.output
 
 
-def test_a_pause_lasts_until_it_is_resumed_and_ends_with_the_process(
-    tmp_path: Path, engine_name: str
-) -> None:
+def test_a_pause_lasts_until_it_is_resumed_and_ends_with_the_process(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text(TOKEN)
     shown, options = ("--dashboard-token-file", str(token)), ("--ui-token-file", str(token))
@@ -74,10 +71,8 @@ def test_a_pause_lasts_until_it_is_resumed_and_ends_with_the_process(
         running.wait_until_accepted(SOURCE, 150)
         kill_gateway(running)
         running.wait_for_event("gateway restarted", PATIENCE_S)
-        if engine_name == REAL_TIME:
-            running.wait_for_event("query restarts", PATIENCE_S)
-        restarted = {"query", "gateway"} if engine_name == REAL_TIME else {"gateway"}
-        seen = runs_again(running, restarted)
+        running.wait_for_event("query restarts", PATIENCE_S)
+        seen = runs_again(running, {"query", "gateway"})
         assert seen["paused_since"] is not None
         assert all(one["reason"] for one in seen["restarts"])
         assert b"\nwallaroo_paused 1.0\n" in ask(running, "metrics")

@@ -38,7 +38,7 @@ def test_spark_gives_what_the_simulation_gives(
             reference,
             part,
             workers=1 + seed % 3,
-            max_batch_bytes=choose.choice([300, 1_500, 1 << 20]),
+            max_chunk_bytes=choose.choice([300, 1_500, 1 << 20]),
             choose=choose,
             directory=tmp_path,
         )

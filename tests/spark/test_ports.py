@@ -33,14 +33,12 @@ def rows(mode: str) -> list[list[str]]:
     return [re.split(r" *\| *", line.strip("| ")) for line in table.splitlines()[2:]]
 
 
-def documented(engine: str) -> Counter[str]:
+def documented() -> Counter[str]:
     """How many TCP ports each process has, without `--gateway` and sinks of events."""
     return Counter(
         process
         for port, process, address, *_ in rows("`wallaroo run`")
-        if "Unix" not in address
-        and ("only" not in port or f"{engine} only" in port)
-        and "SSESinkConfig" not in port
+        if "Unix" not in address and "micro-batch only" not in port and "SSESinkConfig" not in port
     )
 
 
@@ -80,13 +78,13 @@ def answer_to_a_stranger(port: int) -> bytes:
 
 
 def test_what_listens_is_in_the_table_and_lets_no_stranger_in(
-    tmp_path: Path, engine_name: str
+    tmp_path: Path,
 ) -> None:
     with Receiver("lines") as receiver, run(APPS / "word_count", receiver, tmp_path) as running:
         send(running.sources[SOURCE], [b"one two"])
         receiver.wait_for(2)
         # the shuffle's port is another one in each epoch
-        expected = documented(engine_name)
+        expected = documented()
         wait_until(lambda: counted(running) == expected)
         assert {address for _, address, _ in listening(running)} == {"127.0.0.1"}
         wait_until(lambda: refusing(running) == expected["java"])

@@ -56,7 +56,7 @@ def executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def counted(receiver: Receiver, state: Path, number: int, *options: str) -> BackgroundRun:
     """Word Count on *number* executors."""
     master = f"local-cluster[{number},4,1024]"
-    chosen = ("--engine", "real-time", "--master", master, *options)
+    chosen = ("--master", master, *options)
     return run(APPS / "word_count", receiver, state, options=chosen)
 
 

@@ -18,12 +18,9 @@ import pytest
 from tests.helpers import wait_until
 from tests.run.reload.application import change, write
 from tests.spark.harness import PATIENCE_S, Receiver, frame, processes, run
-from wallaroo.engine.registry import engine
 from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark
-PROCESS_OF = {"real-time": "realtime.agent", "micro-batch": "spark.daemon"}
-"""What the command lines of processes with user code have."""
 
 
 @contextmanager
@@ -85,9 +82,8 @@ def test_an_edit_takes_effect_with_the_state_kept(tmp_path: Path) -> None:
             wait_until(lambda: len(refusals(running)) == 3, "the refusal", PATIENCE_S)
             assert "has the field 'seen', which the saved entities lack" in refusals(running)[-1]
             # a process that is killed comes back with the code that was checked
-            os.kill(max(processes(running, PROCESS_OF[engine().name])), signal.SIGKILL)
-            if engine().name == "real-time":  # micro-batches may just use another process
-                running.wait_for_event("query restarts", PATIENCE_S)
+            os.kill(max(processes(running, "realtime.agent")), signal.SIGKILL)
+            running.wait_for_event("query restarts", PATIENCE_S)
             receiver.wait_for(len(receiver.messages) + 50)
         assert running.stop() == 0
     counts = [int(line.split()[-1]) for line in receiver.messages]

@@ -18,7 +18,8 @@ from tests.gateway.harness import Authority
 from tests.helpers import COUNTING, free_address
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from tests.spark.in_process import InProcess
-from wallaroo.engine.spark.checkpoint.partitions import is_needed, last_batch, repartition
+from wallaroo.engine.spark.checkpoint.epochs import last_epoch
+from wallaroo.engine.spark.checkpoint.partitions import is_needed, repartition
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.testing import load, simulate
@@ -48,7 +49,7 @@ def test_state_counts_on_in_more_and_in_fewer_partitions(
         if turn:
             assert is_needed(tmp_path / "checkpoint", partitions)
             repartition(on_spark.session, tmp_path / "checkpoint", partitions)
-            assert last_batch(tmp_path / "checkpoint")[1:] == (True, partitions)
+            assert last_epoch(tmp_path / "checkpoint")[1:] == (True, partitions)
         more = [(SOURCE, payload) for payload in texts(len(sent))]
         sent += more
         made = on_spark.run(
@@ -95,7 +96,7 @@ def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -
         running.stop()
     code, said = call(state, 4)
     assert code == 0, said
-    assert last_batch(state / "checkpoint")[1:] == (True, 4)
+    assert last_epoch(state / "checkpoint")[1:] == (True, 4)
 
     for partitions, expected, reason in [
         (4, 0, "already 4 partitions"),
@@ -103,7 +104,7 @@ def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -
     ]:
         code, said = call(state, partitions)
         assert (code, reason in said) == (expected, True), said
-    number = last_batch(state / "checkpoint")[0]
+    number = last_epoch(state / "checkpoint")[0]
     (state / "checkpoint" / "commits" / str(number)).unlink()
     code, said = call(state, 2)
     assert code == 1
@@ -140,7 +141,10 @@ def started(*arguments: str) -> Iterator[BackgroundRun]:
 
 
 @pytest.mark.timeout(900)
-def test_a_batch_that_a_killed_driver_has_left_over_is_ended_first(tmp_path: Path) -> None:
+def test_an_epoch_that_a_killed_driver_has_left_is_ended_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WALLAROO_PACE", "epoch_least_s=600")
     app = Path(shutil.copy(COUNTING, tmp_path))
     state, token = tmp_path / "state", tmp_path / "token"
     token.write_text(secrets.token_hex(16))
@@ -149,31 +153,35 @@ def test_a_batch_that_a_killed_driver_has_left_over_is_ended_first(tmp_path: Pat
     files = authority.files()
     tls = ("--listen-tls-cert", str(files.certificate), "--listen-tls-key", str(files.key))
     to_door = ("--gateway", door, "--gateway-ca", str(authority.file))
-    sent = [*texts(0), b"wait", *texts(200)]
+    sent = [*texts(0), *texts(200)]
     with Receiver("lines") as receiver:
         shared = (str(app), "--in", "127.0.0.1:0", "--out", receiver.address)
         kept = ("--token-file", str(token), "--state-dir")
         with started(
-            "gateway", *shared, *kept, str(tmp_path / "gateway"), "--listen", door, *tls
+            "gateway",
+            *shared,
+            *kept,
+            str(tmp_path / "gateway"),
+            "--listen",
+            door,
+            *tls,
+            *("--chunks-port", "0"),
         ) as gateway:
             source = gateway.wait_for_event("ready", 0)["sources"][SOURCE]
             driver = ("driver", *shared, *kept, str(state), *to_door)
             local = ("--master", "local[2]", "--partitions")
             with started(*driver, *local, "2") as killed:
-                send(source, sent[:201])
-                wait_for_file(tmp_path / "waiting")
+                send(source, sent[:200])
+                receiver.wait_for(200)
                 killed.process.kill()
-            number, ended, _ = last_batch(state / "checkpoint")
-            assert not ended
-            (tmp_path / "continue").touch()
 
             code, said = call(state, 4, app)
-            assert (code, "specify --gateway and --token-file" in said) == (1, True), said
+            assert (code, "was not stopped cleanly" in said) == (1, True), said
             code, said = call(state, 4, app, (*to_door, "--token-file", str(token)))
             assert code == 0, said
-            assert last_batch(state / "checkpoint") == (number + 1, True, 4)
+            assert last_epoch(state / "checkpoint")[1:] == (True, 4)
             with started(*driver, *local, "4"):
-                send(source, sent[201:])
+                send(source, sent[200:])
                 outputs = receiver.wait_for(len(sent), 3 * PATIENCE_S)  # Spark starts once more
     oracle = simulate(load(app), [(SOURCE, payload) for payload in sent])
     assert by_initial(outputs) == by_initial(oracle.outputs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import signal
 import socket
 import threading
@@ -20,7 +19,6 @@ from tests.spark.harness import (
     Receiver,
     frame,
     kill_gateway,
-    processes,
     run,
     send,
 )
@@ -177,23 +175,15 @@ def test_a_run_whose_gateway_cannot_come_back_ends_and_says_why(tmp_path: Path) 
     assert not [event for event in running.events if "Traceback" in event["event"]]
 
 
-def test_a_run_outlives_the_processes_that_plan_its_batches(tmp_path: Path) -> None:
-    with (
-        Receiver("lines") as receiver,
-        run(APPS / "word_count", receiver, tmp_path) as running,
-    ):
-        for batch in range(1, 3):
-            send(running.sources[SOURCE], [b"a b"])
-            receiver.wait_for(2 * batch)
-            # what Spark keeps for starts first: it learns of that when it starts the query anew
-            for part in ("create_data_source", "plan_data_source", "streaming_source_runner"):
-                pids = processes(running, part)
-                assert pids, part
-                for pid in pids:
-                    os.kill(pid, signal.SIGKILL)
-        send(running.sources[SOURCE], [b"a b"])
-        received = receiver.wait_for(6)
+def test_a_directory_that_was_moved_goes_on_where_it_is(tmp_path: Path) -> None:
+    sender = Sender()
+    first, second = tmp_path / "first", tmp_path / "second place"
+
+    def stop(running: BackgroundRun) -> None:
         assert running.stop() == 0
-    assert sorted(received) == sorted(
-        b"%s => %d\n" % (word, count) for word in (b"a", b"b") for count in range(1, 4)
-    )
+
+    with Receiver("lines") as receiver:
+        _stopped_in_mid_stream(first, receiver, sender, stop)
+        first.rename(second)
+        _finish(second, receiver, sender)
+    assert not first.exists()

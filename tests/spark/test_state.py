@@ -13,7 +13,6 @@ import pytest
 
 from tests.helpers import processes_below, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, called, run, send
-from wallaroo.engine.registry import ENGINES
 from wallaroo.errors import RuntimeFailure
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
@@ -177,26 +176,3 @@ def written(file: Path) -> Path:
     told = {"state": "word totals", "key": "a", "entity": {**KIND, "word_totals": {"apple": 3}}}
     file.write_text(json.dumps(told))
     return file
-
-
-def test_entities_go_over_to_the_other_engine(engine_name: str, tmp_path: Path) -> None:
-    first, second, file = tmp_path / "first", tmp_path / "second", tmp_path / "export"
-    (other,) = ENGINES.keys() - {engine_name}
-    with Receiver("lines") as receiver:
-        with run(APPS / "word_count", receiver, first) as running:
-            send(running.sources[SOURCE], [b"one two two"])
-            receiver.wait_for(3)
-            assert running.stop() == 0
-        options = ("--engine", other)
-        with (
-            pytest.raises(RuntimeFailure, match=rf"state import --engine {other}"),
-            run(APPS / "word_count", receiver, first, options=options),
-        ):
-            pass
-        file.write_text(state("export", "--state-dir", str(first)))
-        state("import", str(file), "--state-dir", str(second), *options)
-        with run(APPS / "word_count", receiver, second, options=options) as running:
-            send(running.sources[SOURCE], [b"one two"])
-            assert sorted(receiver.wait_for(5)[3:]) == [b"one => 2\n", b"two => 3\n"]
-            assert running.stop() == 0
-    assert words(state("export", "--state-dir", str(second))) == {"one": 2, "two": 3}

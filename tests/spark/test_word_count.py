@@ -59,7 +59,7 @@ def _by_word(lines: list[bytes]) -> dict[bytes, list[bytes]]:
 
 
 @pytest.fixture(scope="module")
-def counting(tmp_path_factory: pytest.TempPathFactory, engine_name: str) -> Iterator[Counting]:
+def counting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counting]:
     state = tmp_path_factory.mktemp("state")
     options = ["--max-frame", str(MAX_FRAME)]
     with (

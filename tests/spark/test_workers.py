@@ -62,22 +62,11 @@ def application_setup(args):
 """
 
 
-def test_all_stages_share_the_workers_of_one_daemon(on_spark: InProcess, tmp_path: Path) -> None:
-    file = tmp_path / "application.py"
-    file.write_text(APPLICATION)
-    made = on_spark.run(ApplicationRef(str(file)), [("in", b"%d" % n) for n in range(20)])
-    (outputs,) = made.by_sink.values()
-    parents = {tuple(output.split()[1:3]) for output in outputs}
-    assert len(outputs) == 20
-    ((first_stage, behind_it),) = parents
-    assert first_stage == behind_it
-
-
 def test_a_key_stays_with_its_process(on_spark: InProcess, tmp_path: Path) -> None:
     file = tmp_path / "application.py"
     file.write_text(APPLICATION)
     sent = [("in", b"%d" % (n % 10)) for n in range(200)]
-    made = on_spark.run(ApplicationRef(str(file)), sent, max_batch_bytes=1)
+    made = on_spark.run(ApplicationRef(str(file)), sent, max_chunk_bytes=1)
     (outputs,) = made.by_sink.values()
     processes: dict[bytes, list[bytes]] = defaultdict(list)
     for output in outputs:
@@ -85,9 +74,9 @@ def test_a_key_stays_with_its_process(on_spark: InProcess, tmp_path: Path) -> No
         if processes[key][-1:] != [process]:
             processes[key].append(process)
     assert len(processes) == 10
-    assert made.batches > 10
+    assert made.chunks > 10
     # a process that is slow to tell that it is free loses a partition to another; not more often
-    assert max(map(len, processes.values())) < made.batches / 4
+    assert max(map(len, processes.values())) < made.chunks / 4
 
 
 def test_a_run_that_cannot_listen_leaves_no_process(tmp_path: Path) -> None:

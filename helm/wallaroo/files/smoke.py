@@ -59,7 +59,7 @@ class Smoke:
         assert after is not None
         accepted = _accepted(after)
         self._wait(
-            f"the batch with the messages sent ({accepted} accepted in all)",
+            f"the chunk with the messages sent ({accepted} accepted in all)",
             lambda: (now := self._status()) is not None and _processed(now) >= accepted,
         )
         now = self._status()

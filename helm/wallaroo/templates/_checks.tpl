@@ -17,7 +17,7 @@
 {{- end }}
 
 {{- define "wallaroo.checks.values" -}}
-{{- range $key := list "image" "engine" "workers" "partitions" "onError" "kafka" "tls" "token" "sparkSecret" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "dashboard" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" -}}
+{{- range $key := list "image" "workers" "partitions" "onError" "kafka" "tls" "token" "sparkSecret" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "dashboard" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" -}}
 {{- if or (not (hasKey $.Values $key)) (kindIs "invalid" (get $.Values $key)) }}
 {{ $key }} is null: leave it out to have its default, or give it a value.
 {{- end -}}
@@ -56,8 +56,8 @@ The {{ ternary "sources" "ports" (empty $.Values.events) }} {{ get $ports (toStr
 {{- if or (has .name (list "inner" "health")) (has (int .port) (list 7900 7980)) }}
 The {{ $one }} {{ .name }} with port {{ int .port }} is in the way of the gateway's own ports (inner, 7900; health, 7980): choose another name and port.
 {{- end -}}
-{{- if and (eq $.Values.engine "real-time") (or (eq .name "chunks") (eq (int .port) 7901)) }}
-The {{ $one }} {{ .name }} with port {{ int .port }} is in the way of the port at which the gateway serves the real-time engine (chunks, 7901): choose another name and port.
+{{- if or (eq .name "chunks") (eq (int .port) 7901) }}
+The {{ $one }} {{ .name }} with port {{ int .port }} is in the way of the port at which the gateway hands out chunks (chunks, 7901): choose another name and port.
 {{- end -}}
 {{- $_ := set $names .name true -}}
 {{- $_ := set $ports (toString (int .port)) .name -}}

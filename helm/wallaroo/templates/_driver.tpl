@@ -109,8 +109,6 @@ spec:
             - driver
             {{- include "wallaroo.sharedArgs" . | nindent 12 }}
             {{- include "wallaroo.engineArgs" . | nindent 12 }}
-            - --max-batch-mib={{ int .Values.maxBatchMiB }}
-            - --max-batch-seconds={{ .Values.maxBatchSeconds }}
             - --workers-from={{ $fullname }}-workers
             - --master=k8s://https://kubernetes.default.svc
             - --image={{ include "wallaroo.image" . }}
@@ -199,7 +197,6 @@ spec:
 
 {{/* Options of all commands that run the application's functions on Spark. */}}
 {{- define "wallaroo.engineArgs" -}}
-- --engine={{ .Values.engine }}
 - --gateway={{ include "wallaroo.fullname" . }}-gateway:7900
 {{- if .Values.tls.door.secretName }}
 - --gateway-ca=/etc/wallaroo/tls/door/ca.crt
@@ -214,7 +211,6 @@ spec:
 {{- define "wallaroo.sparkConf" -}}
 {{- $values := .Values.executor -}}
 {{- $conf := dict
-  "spark.executor.cores" (int $values.cores)
   "spark.executor.memory" $values.memory
   "spark.executor.memoryOverhead" $values.memoryOverhead
   "spark.kubernetes.executor.request.cores" $values.cpuRequest

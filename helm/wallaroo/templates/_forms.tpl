@@ -168,7 +168,6 @@ resource:
 {{- $values := .Values -}}
 {{- $form := get (include "wallaroo.forms" . | fromYaml) "number" -}}
 {{- range list
-  (list "maxBatchSeconds" $values.maxBatchSeconds "more than 0")
   (list "functionTimeoutSeconds" $values.functionTimeoutSeconds "0 or more")
   (list "gateway.journalLimitGiB" $values.gateway.journalLimitGiB "more than 0")
   (list "gateway.idleTimeoutSeconds" $values.gateway.idleTimeoutSeconds "0 or more")

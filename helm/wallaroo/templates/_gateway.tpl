@@ -66,12 +66,10 @@ spec:
       port: 7900
       targetPort: inner
       protocol: TCP
-    {{- if eq .Values.engine "real-time" }}
     - name: chunks
       port: 7901
       targetPort: chunks
       protocol: TCP
-    {{- end }}
     - name: health
       port: 7980
       targetPort: health
@@ -105,9 +103,7 @@ spec:
             {{- include "wallaroo.sharedArgs" . | nindent 12 }}
             - --state-dir=/var/lib/wallaroo/gateway
             - --listen=0.0.0.0:7900
-            {{- if eq .Values.engine "real-time" }}
             - --chunks-port=7901
-            {{- end }}
             {{- if .Values.tls.door.secretName }}
             - --listen-tls-cert=/etc/wallaroo/tls/door/tls.crt
             - --listen-tls-key=/etc/wallaroo/tls/door/tls.key
@@ -152,11 +148,9 @@ spec:
             - name: inner
               containerPort: 7900
               protocol: TCP
-            {{- if eq .Values.engine "real-time" }}
             - name: chunks
               containerPort: 7901
               protocol: TCP
-            {{- end }}
             - name: health
               containerPort: 7980
               protocol: TCP

@@ -18,10 +18,7 @@
 {{- range .Values.receiver.ports -}}
 {{- $outputs = append $outputs (dict "port" (int .) "protocol" "TCP") -}}
 {{- end -}}
-{{- $inner := list (dict "port" 7900 "protocol" "TCP") -}}
-{{- if eq .Values.engine "real-time" -}}
-{{- $inner = append $inner (dict "port" 7901 "protocol" "TCP") -}}
-{{- end -}}
+{{- $inner := list (dict "port" 7900 "protocol" "TCP") (dict "port" 7901 "protocol" "TCP") -}}
 {{- $health := list (dict "port" 7980 "protocol" "TCP") -}}
 {{- $shown := $health -}}
 {{- if .Values.dashboard.enabled -}}

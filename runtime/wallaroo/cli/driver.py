@@ -13,14 +13,12 @@ from wallaroo.cli.options import (
     DASHBOARD,
     DRIVER_MEMORY,
     ENGINE,
-    ENGINE_NAME,
     GATEWAY_ACCESS,
     HEALTH,
     LOG_LEVEL,
     MASTER,
     PARTITIONS,
     STATE_DIR,
-    choose_engine,
 )
 from wallaroo.observability import logs
 from wallaroo.run.cluster import ClusterRun
@@ -74,13 +72,12 @@ OPTIONS = Options(
 
 @click.command()
 @OPTIONS
-@ENGINE_NAME
-def driver(engine_name: str | None, **options: Any) -> None:
+def driver(**options: Any) -> None:
     """Run an application's query in a pod, with executors in pods and an existing gateway.
 
     It is started by the application's chart; POD_NAME, POD_NAMESPACE and POD_IP identify its pod.
     Only one driver can hold the gateway's lease: a second one exits with code 1. It stops on
-    SIGTERM; when it is started again, it resumes after the last committed batch. Executors must
+    SIGTERM; when it is started again, it resumes after the last published chunk. Executors must
     have the files of --token-file, --gateway-ca and --spark-secret-file, and the state directory,
     at the same paths.
 
@@ -91,7 +88,6 @@ def driver(engine_name: str | None, **options: Any) -> None:
         --spark-secret-file /etc/wallaroo/spark/secret \\
         --state-dir /var/lib/wallaroo/state --workers-from word-count-workers
     """  # noqa: D301  (click reads \b)
-    choose_engine(engine_name)
     settings = OPTIONS.fill(options)
     logs.configure(settings.log_level)
     with ClusterRun(settings) as running:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,9 +17,7 @@ from wallaroo.cli.option_types import (
     NumberType,
     SettingType,
 )
-from wallaroo.engine.base import EngineSettings
-from wallaroo.engine.batch_sizing import BatchLimits
-from wallaroo.engine.registry import ENGINES, VARIABLE
+from wallaroo.engine.settings import EngineSettings
 from wallaroo.gateway.consistency.agreement import ACCEPT
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.journal.chunk_rows import SKIP
@@ -128,7 +125,7 @@ ACCEPT_LOST_JOURNAL = Option(
     is_flag=True,
     help="Start even if the journal or the outbox is lost or older than the state: data "
     "that only they held is lost, and new offsets continue after those already processed. Also "
-    "start if the state lacks the last batches but the journal still has their messages: they "
+    "start if the state lacks the last chunks but the journal still has their messages: they "
     "are processed again, and their outputs are sent a second time.",
 )
 HEALTH = Option(
@@ -168,8 +165,8 @@ DASHBOARD = Options(
 WORKERS = Option(
     "--workers",
     type=click.IntRange(1),
-    help="Number of workers: processes of local Spark, executors of a cluster. A batch is "
-    "read in as many ranges.",
+    help="Number of workers: executors of a cluster. On one machine each partition is a process, "
+    "and this is the number of partitions of a new state directory.",
 )
 MASTER = Option("--master", help="Spark master URL.")
 DRIVER_MEMORY = Option("--driver-memory", help="Java heap of the driver, as in 1g.")
@@ -195,28 +192,11 @@ SPARK_SETTINGS = Option(
     read=lambda texts: dict(text.split("=", 1) for text in texts),
     write=lambda settings: tuple(f"{key}={value}" for key, value in settings.items()),
 )
-BATCH_LIMITS = Options(
-    BatchLimits,
-    max_bytes=Option(
-        "--max-batch-mib",
-        type=click.IntRange(1),
-        help="Maximum size of a batch, in MiB of messages.",
-        read=lambda mib: mib * _MIB,
-        write=lambda size: size // _MIB,
-    ),
-    seconds=Option(
-        "--max-batch-seconds",
-        type=_POSITIVE,
-        help="Approximate maximum duration of a batch, in seconds; batches get smaller if "
-        "their messages take longer.",
-    ),
-)
 ENGINE = Options(
     EngineSettings,
     application=APPLICATION,
     workers=WORKERS,
     master=MASTER,
-    batch=BATCH_LIMITS,
     call_limit_s=FUNCTION_TIMEOUT,
     entity_limit_bytes=MAX_ENTITY,
     spark=SPARK_SETTINGS,
@@ -310,7 +290,7 @@ TRAFFIC = Options(
         metavar="[SOURCE=]POLICY",
         help="What to do with a message that cannot be processed: set-aside keeps it as a "
         "dead letter (see `wallaroo dead-letters`), drop only counts it, stop stops the "
-        "application before the batch is committed. For one source or for all; may be "
+        "application before anything of its chunk is published. For one source or for all; may be "
         "repeated.",
         show_default="set-aside",
     ),
@@ -376,18 +356,3 @@ def application_without_addresses(app: str, app_args: tuple[str, ...]) -> Applic
     """
     with optional_addresses():
         return ApplicationRef(app, app_args, DEFAULT_MAX_FRAME).load()
-
-
-ENGINE_NAME = click.option(
-    "--engine",
-    "engine_name",
-    type=click.Choice(ENGINES),
-    help="Engine that runs the application: in chunks of a few milliseconds (real-time, the "
-    "default), or in batches (micro-batch). State belongs to the engine that created it.",
-)
-
-
-def choose_engine(name: str | None) -> None:
-    """Use the engine *name*, the value of `ENGINE_NAME`, in this process and its children."""
-    if name is not None:
-        os.environ[VARIABLE] = name

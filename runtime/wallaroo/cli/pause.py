@@ -18,8 +18,8 @@ from wallaroo.system.credentials import read_token
 def pause(url: str, token_file: Path | None) -> None:
     """Pause a running application: it processes no messages until it is resumed.
 
-    URL is the address of its dashboard, which the ready event of `wallaroo run` shows. The batch
-    in progress ends. Sources accept messages until the journal is full, and outputs that are
+    URL is the address of its dashboard, which the ready event of `wallaroo run` shows. What is
+    under way ends. Sources accept messages until the journal is full, and outputs that are
     published are delivered. The pause ends when the application is resumed or started again.
 
     \b

@@ -56,7 +56,7 @@ def profile(url: str, seconds: int, output: Path) -> None:
     application = DashboardClient(url).get("application")
     stacks = by_step(_sample(application["pid"], seconds), application["functions"])
     if not stacks:
-        msg = f"no batch ran in {seconds} s: send messages while the workers are sampled"
+        msg = f"nothing ran in {seconds} s: send messages while the workers are sampled"
         raise RuntimeFailure(msg)
     title = f"{application['name']}: {seconds} s of all workers, by step"
     write_picture(output, flame_graph(title, stacks).encode())

@@ -13,7 +13,6 @@ from wallaroo.cli.option_tree import Options
 from wallaroo.cli.options import (
     APPLICATION,
     DRIVER_MEMORY,
-    ENGINE_NAME,
     FUNCTION_TIMEOUT,
     GATEWAY,
     GATEWAY_ACCESS,
@@ -23,16 +22,16 @@ from wallaroo.cli.options import (
     SPARK_SETTINGS,
     STATE_DIR_OF_APP,
     TOKEN_FILE,
-    choose_engine,
 )
-from wallaroo.engine.base import EngineSettings
-from wallaroo.engine.registry import engine_of
+from wallaroo.engine.realtime.stopped import has_ended
+from wallaroo.engine.realtime.stopped import repartition as divide
+from wallaroo.engine.settings import EngineSettings
 from wallaroo.errors import UsageError
 from wallaroo.observability import logs
-from wallaroo.run.leftover_batch import finish_leftover_batch
 from wallaroo.run.settings import RunSettings
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.location import default_state_dir
+from wallaroo.run.unfinished_epoch import finish_unfinished_epoch
 from wallaroo.run.user_output import captured_user_output
 from wallaroo.system.private_files import private_files
 
@@ -59,16 +58,13 @@ _GATEWAY = GATEWAY_ACCESS.but(
 @STATE_DIR_OF_APP
 @PARTITIONS.but(required=True)
 @_GATEWAY
-@ENGINE_NAME
 @LOG_LEVEL.but(default=RunSettings.log_level, show_default=True)
 @private_files()
-def repartition(
-    state_dir: Path | None, partitions: int, log_level: str, engine_name: str | None, **options: Any
-) -> None:
+def repartition(state_dir: Path | None, partitions: int, log_level: str, **options: Any) -> None:
     """Change an application's number of partitions, the upper bound of its parallelism.
 
     The application must have been stopped cleanly. If its driver was killed, the gateway must be
-    running, and --gateway and --token-file must be set, so that the unfinished batch can be
+    running, and --gateway and --token-file must be set, so that the unfinished epoch can be
     finished first. The maximum is the number of buckets, which is eight times the original number
     of partitions; divisors of it distribute the buckets evenly. State that already has this number
     of partitions is left unchanged, as is a directory that no application has used yet. On a
@@ -80,7 +76,6 @@ def repartition(
         --partitions 4
     """  # noqa: D301  (click reads \b)
     logs.configure(log_level)
-    choose_engine(engine_name)
     if (options["gateway"] is None) != (options["token_file"] is None):
         msg = "--gateway and --token-file must be used together"
         raise UsageError(msg)
@@ -97,18 +92,15 @@ def repartition(
         return
     state = StateDirectory(state_dir, application.name, partitions)
     try:
-        used = engine_of(state.checkpoint, engine_name)
         before = state.fixed.partitions
         if before == partitions:
             log.info("nothing to repartition", reason=f"there are already {partitions} partitions")
             return
         state.check_repartition(partitions)
         if not state.is_new:
-            last = used.last_batch(state.layout)
-            # one with another number of partitions belongs to an interrupted call of this command
-            if gateway is not None and not last.ended and last.partitions == before:
-                finish_leftover_batch(settings, state, gateway)
-            used.repartition(state.layout, partitions, settings.master, settings.memory)
+            if gateway is not None and not has_ended(state.layout):
+                finish_unfinished_epoch(settings, state, gateway)
+            divide(state.layout, partitions, settings.master, settings.memory)
         state.repartitioned(partitions)
         log.info("repartitioned", state_dir=str(state.path), before=before, partitions=partitions)
     finally:

@@ -14,14 +14,12 @@ from wallaroo.cli.options import (
     ACCEPT_LOST_JOURNAL,
     DASHBOARD,
     ENGINE,
-    ENGINE_NAME,
     GATEWAY,
     LOG_LEVEL,
     MASTER,
     PARTITIONS,
     STATE_DIR_OF_APP,
     TRAFFIC,
-    choose_engine,
 )
 from wallaroo.cli.upstream_options import UpstreamCommand
 from wallaroo.errors import RuntimeFailure
@@ -30,10 +28,6 @@ from wallaroo.run.local import LocalRun
 from wallaroo.run.settings import LocalSettings
 from wallaroo.system.lifeline import end_with_stdin
 from wallaroo.system.tls import TLSFiles
-
-_TASK_FAILURES = 8
-"""Times that local Spark tries a task. With Spark's default of 1, each killed worker would fail the
-batch, and finding the message that kills its worker takes several."""
 
 OPTIONS = Options(
     LocalSettings,
@@ -82,8 +76,7 @@ OPTIONS = Options(
 @click.option("--no-ui", is_flag=True, help="Do not serve the dashboard and /metrics.")
 @click.option("--no-live", is_flag=True, help="On a terminal, show only logs, without a live view.")
 @click.option("--child", is_flag=True, hidden=True, help="Exit with the parent process.")
-@ENGINE_NAME
-def run(no_ui: bool, no_live: bool, child: bool, engine_name: str | None, **options: Any) -> None:
+def run(no_ui: bool, no_live: bool, child: bool, **options: Any) -> None:
     """Run an application until SIGINT or SIGTERM.
 
     APP is a directory with an application.py, a .py file, or an importable module; it may also be
@@ -100,15 +93,14 @@ def run(no_ui: bool, no_live: bool, child: bool, engine_name: str | None, **opti
     stays in the state directory. If a process of the run does not respond, the stop is given up
     60 s after that timeout, or 20 s after a second signal. A signal during startup ends it at once,
     with exit code 0. When it is started again with the same --state-dir, it resumes exactly after
-    the last committed batch.
+    the last published chunk.
     """  # noqa: D301  (click reads \b)
     if child:
         end_with_stdin()
     if options["master"] is None:
-        options["master"] = f"local[{options['workers']},{_TASK_FAILURES}]"
+        options["master"] = f"local[{options['workers']}]"
     if no_ui:
         options["ui"] = None
-    choose_engine(engine_name)
     settings = OPTIONS.fill(options, live=not no_live)
     logs.configure(settings.log_level)
     with LocalRun(settings, command_line) as running:

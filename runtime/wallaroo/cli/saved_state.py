@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.registry import engine_of
+from wallaroo.engine.realtime.stopped import StoppedState
 from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.application import Application
@@ -28,7 +28,7 @@ def saved_state(application: Application, state_dir: Path) -> Iterator[SavedStat
         msg = f"{state_dir} belongs to {fixed.application!r}, not to {application.name!r}"
         raise UsageError(msg)
     checkpoint = readable_checkpoint(state_dir)
-    with engine_of(checkpoint).open(fixed.layout(checkpoint)) as stopped:
+    with StoppedState(fixed.layout(checkpoint)) as stopped:
         yield stopped.saved(Program(application, fixed.buckets))
 
 

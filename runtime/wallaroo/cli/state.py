@@ -18,8 +18,8 @@ import structlog
 from wallaroo.cli.options import PARTITIONS, STATE_DIR_OF_APP, application_without_addresses
 from wallaroo.cli.saved_state import saved_state
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Engine
-from wallaroo.engine.registry import ENGINES, engine_of
+from wallaroo.engine.realtime.state_import import write_rows
+from wallaroo.engine.realtime.stopped import StoppedState
 from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.loader import ApplicationRef
@@ -44,17 +44,12 @@ _format = click.option(
     help="json: one object per line, with the attributes of an entity. pickle: pairs of "
     "(state, key) and entity, pickled one after the other.",
 )
-_engine = click.option(
-    "--engine",
-    type=click.Choice(ENGINES),
-    help="Engine that will run the application, for a new directory.",
-)
 _arguments = click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 
 
 @click.group()
 def state() -> None:
-    """Show, export and import the state of an application, as of its last batch.
+    """Show, export and import the state of an application, as of its last chunk.
 
     While the application runs, its state can be shown and exported.
 
@@ -110,7 +105,6 @@ def export(app: str, state_dir: Path | None, form: Form, app_args: tuple[str, ..
 @_format
 @PARTITIONS.but(show_default="1, or those of the directory")
 @click.option("--replace", is_flag=True, help="Replace existing entities of the same keys.")
-@_engine
 @_arguments
 @private_files()
 def import_(
@@ -120,7 +114,6 @@ def import_(
     form: Form,
     partitions: int | None,
     replace: bool,
-    engine: str | None,
     app_args: tuple[str, ...],
 ) -> None:
     """Import the entities of FILE (- for standard input), as `wallaroo state export` wrote them.
@@ -156,23 +149,21 @@ def import_(
         else:
             fixed = Fixed.new(application.name, partitions or 1)
         program = Program(application, fixed.buckets)
-        used = engine_of(state_dir / "checkpoint", engine)
         packer = Packer(program)
         rows = Path(scratch, "rows")
         versions = {p.name: p.versions for p in program.partitions if p.versions is not None}
         entities = read_entities(file, form, shown_name, versions)
-        used.write_rows(program, packer.pack(entities), rows)
+        write_rows(packer.pack(entities), rows)
         state = StateDirectory(state_dir, application.name, fixed.partitions, importing=name)
         try:
             state.check_partitions(partitions or state.fixed.partitions)
-            _import(used, state, program, packer.keys, rows, name, replace)
+            _import(state, program, packer.keys, rows, name, replace)
         finally:
             state.close()
         log.info("imported", entities=len(packer.keys), state_dir=str(state.path))
 
 
 def _import(
-    used: Engine,
     state: StateDirectory,
     program: Program,
     keys: set[tuple[str, Any]],
@@ -180,15 +171,14 @@ def _import(
     name: str,
     replace: bool,
 ) -> None:
-    progress = "none" if state.is_new else used.import_progress(state.layout, name)
-    if progress != "done":
-        with used.open(state.layout) as stopped:
-            if progress == "none":
-                if not replace:
-                    _check_that_none_exists(stopped.saved(program), state.path, keys)
-                check_state_classes(state.path, program.application)
-                state.begin_import(name)
-            stopped.import_rows(program, rows, name)
+    with StoppedState(state.layout) as stopped:
+        progress = "none" if state.is_new else stopped.import_progress(name)
+        if progress == "none":
+            if not replace:
+                _check_that_none_exists(stopped.saved(program), state.path, keys)
+            check_state_classes(state.path, program.application)
+            state.begin_import(name)
+            stopped.import_rows(rows, name)
     state.end_import()
 
 

@@ -36,7 +36,7 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 def status(
     release: str, namespace: str | None, context: str | None, output: str, max_lag: float
 ) -> None:
-    """Show the status of RELEASE: its pods, workers, sources, batches and problems.
+    """Show the status of RELEASE: its pods, workers, sources, speed and problems.
 
     It queries the cluster of kubectl's configuration, and needs permission to list pods,
     ConfigMaps and events and to reach pods through the API server. Exit code 0 means that the
@@ -72,10 +72,10 @@ def _lines(status: ReleaseStatus) -> Iterator[str]:
     running, most = status.workers_running, status.partitions
     yield f"workers   {running} running, {wanted} wanted, {most} at most"
     if status.driver is not None:
-        batch = values["batch"] or {}
-        number = "none yet" if batch.get("number") is None else f"number {batch['number']}"
+        number = (values["chunk"] or {}).get("number")
         yield (
-            f"batches   {number}, {values['batches_per_s']} per second, "
+            f"published {'nothing yet' if number is None else f'up to chunk {number:,}'}, "
+            f"{values['publications_per_s']} publications and "
             f"{_count(values['messages_per_s'])} messages per second"
         )
     if status.gateway is not None:

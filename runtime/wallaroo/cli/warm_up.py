@@ -55,11 +55,12 @@ def warm_up() -> None:
     Runs a small application once, and stores about 190 MB next to Spark. This takes half a minute;
     later starts use a third less CPU time.
     """
+    from wallaroo.engine.realtime.jar import jar
     from wallaroo.engine.spark.archive import archive_of, recording_options, remove_outdated
     from wallaroo.engine.spark.java import find_java, spark_jars
 
-    java, jars = find_java(), spark_jars()
-    archive = archive_of(java, jars)
+    java, jars, more = find_java(), spark_jars(), [jar()]
+    archive = archive_of(java, jars, more)
     if archive.exists():
         click.echo(f"{archive} exists already")
         return
@@ -68,14 +69,12 @@ def warm_up() -> None:
         raise UsageError(msg)
     with tempfile.TemporaryDirectory(dir=archive.parent, prefix="warm-up-") as directory:
         made = Path(directory, archive.name)
-        options = recording_options(java, jars, made)
+        options = recording_options(java, archive, made)
         Path(directory, "application.py").write_text(_APPLICATION)
         Path(directory, "lines.txt").write_text("".join(f"{n}\n" for n in range(1000)))
         recording = subprocess.run(
             [
                 *(sys.executable, "-m", "wallaroo", "run", ".", "--until-done", "--no-ui"),
-                # Java takes an archive for a longer class path only: the one of Spark's own jars
-                *("--engine", "micro-batch"),
                 *("--conf", f"spark.driver.extraJavaOptions={shlex.join(options)}"),
             ],
             cwd=directory,
@@ -91,5 +90,5 @@ def warm_up() -> None:
         with private_files():
             as_outside(made)  # what a run creates is private, but all users may use this archive
         made.replace(archive)
-    remove_outdated(java, jars)
+    remove_outdated(java, jars, more)
     click.echo(f"created {archive}, {archive.stat().st_size >> 20} MB")

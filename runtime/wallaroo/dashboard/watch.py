@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from wallaroo.dashboard.functions import functions_of
 from wallaroo.dashboard.rates import percentile, rate
 from wallaroo.dashboard.watched import Watched
-from wallaroo.engine.base import TimedBatch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S
@@ -23,6 +22,7 @@ from wallaroo.model.application import Application
 from wallaroo.model.graph import graph_of
 from wallaroo.model.joins import Join
 from wallaroo.system.restarts import Restart
+from wallaroo.wire.chunk_messages import Publication
 
 KEPT_S = 600.0
 """Seconds for which points are kept."""
@@ -33,7 +33,7 @@ _UNVIEWED_PAUSE_S = 5.0
 _PAUSE_FACTOR = 20
 """A slow poll is followed by a pause this many times as long, which bounds its cost to 5 %."""
 _RATE_WINDOW_S = 5.0
-"""Seconds over which rates are averaged: batches make counters jump."""
+"""Seconds over which rates are averaged: publications make counters jump."""
 _LATENCY_WINDOW_S = 15.0
 """Seconds over which percentiles are computed."""
 
@@ -104,7 +104,7 @@ class Watch:
 
     def application(self) -> dict[str, Any]:
         """The constant part: name, graph, pipelines, functions."""
-        graph, unit = graph_of(self._application), self.watched.unit()
+        graph = graph_of(self._application)
         return {
             "name": graph.name,
             "version": self._version,
@@ -118,7 +118,6 @@ class Watch:
             "states": [_shown(node) for node in graph.states],
             "edges": [dataclasses.asdict(edge) for edge in graph.edges],
             "pipelines": [pipeline.name for pipeline in self._application.pipelines],
-            "unit": {"name": unit.name, "phases": dict(unit.phases)},
             "pid": os.getpid(),
             "functions": functions_of(self._application),
         }
@@ -256,9 +255,7 @@ class Watch:
                 "wanted": of.get(catalogue.WORKERS_WANTED.name),
                 "alive": of.get(catalogue.WORKERS_ALIVE.name),
             },
-            "checkpoint_age_s": of.get(catalogue.CHECKPOINT_AGE.name),
-            "batch_limit_s": of.get(catalogue.BATCH_LIMIT.name),
-            "batch_fixed_s": of.get(catalogue.BATCH_FIXED.name),
+            "publication_age_s": of.get(catalogue.PUBLICATION_AGE.name),
             "epochs": _epochs(of),
             "query_restarts": of.get(catalogue.QUERY_RESTARTS.name),
             "restarts": _restarts(self.watched.restarts()),
@@ -276,7 +273,7 @@ class Watch:
                 }
                 for known in self.watched.errors()
             ],
-            "batches": [_batch(batch) for batch in self.watched.batches()],
+            "publications": [_publication(one) for one in self.watched.publications()],
         }
 
     def _before(self, seconds: float) -> _Reading:
@@ -381,7 +378,7 @@ def _restarts(of_parts: Mapping[str, Sequence[Restart]]) -> list[dict[str, Any]]
 
 
 def _epochs(of: Mapping[str, Any]) -> dict[str, float] | None:
-    """What is known of the epochs; None for an engine that has none."""
+    """What is known of the epochs; None while the engine does not answer."""
     ended: Distribution | None = of.get(catalogue.EPOCH_SECONDS.name)
     if ended is None:
         return None
@@ -389,11 +386,10 @@ def _epochs(of: Mapping[str, Any]) -> dict[str, float] | None:
     return {"ended": sum(ended.counts), "stood_s": ended.sum, "age_s": age_s}
 
 
-def _batch(batch: TimedBatch) -> dict[str, Any]:
-    progress = batch.progress
+def _publication(publication: Publication) -> dict[str, Any]:
     return {
-        "number": progress.number,
-        "messages": batch.messages,
-        "started": progress.started,
-        "phases": dict(progress.phases),
+        "number": publication.last,
+        "messages": publication.messages,
+        "started": publication.started,
+        "phases": {"run": publication.run_s, "commit": publication.commit_s},
     }

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from wallaroo.engine.base import TimedBatch, Unit
-from wallaroo.engine.metrics import KnownError
+from wallaroo.engine.realtime.metrics import KnownError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics.samples import HotKey, Sample
 from wallaroo.system.restarts import Restart
+from wallaroo.wire.chunk_messages import Publication
 
 
 class Pausing(Protocol):
@@ -47,11 +47,8 @@ class Watched(Protocol):
     def hot_keys(self) -> Sequence[HotKey]:
         """The keys with the most messages recently, the first first."""
 
-    def unit(self) -> Unit:
-        """What its engine commits at a time."""
-
-    def batches(self) -> Sequence[TimedBatch]:
-        """The last batches, the oldest first."""
+    def publications(self) -> Sequence[Publication]:
+        """The last publications, the oldest first."""
 
     def errors(self) -> Sequence[KnownError]:
         """The last errors of user code, the newest first."""
@@ -63,8 +60,8 @@ class Watched(Protocol):
         """Why its engine does not run at the moment; None while it runs."""
 
     def look_up(self, key: str) -> Mapping[str, Any]:
-        """The entities of *key* as of the last committed batch, as plain JSON values.
+        """The entities of *key* as of all that is published, as plain JSON values.
 
-        `commit` has the number of that batch and the time of its commit, or is None if no batch has
-        been committed. `entities` is a list of objects with `state`, `key` and `entity`.
+        `commit` has the number of the epoch that ends there and the time of its commit, or is None
+        if no epoch has ended. `entities` is a list of objects with `state`, `key` and `entity`.
         """

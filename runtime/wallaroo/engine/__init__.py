@@ -1,5 +1,5 @@
-"""Engines: what runs an application's dataflow, behind one interface.
+"""The engine: what runs an application's dataflow, on Spark.
 
-`base` is the interface, `gateway_api` what an engine needs of the gateway. `realtime` is the engine
-on Spark's real-time mode, `spark` what any engine on Spark needs.
+`realtime` runs chunks of messages on Spark's real-time mode, `spark` starts Spark and knows its
+checkpoints, and `settings` and `stored` are what the rest of the runtime says of both.
 """

@@ -1,4 +1,4 @@
-"""The interface of the state that an engine keeps, for what reads and maintains it."""
+"""The state that the engine keeps, for what reads and maintains it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from wallaroo.dataflow.buckets import Unloaded
-from wallaroo.dataflow.program import Program
 from wallaroo.model.timing import KeyTime
 
 Published = Callable[[str, int], list[bytes] | None]
@@ -19,7 +18,7 @@ None if the outbox is not there, or does not know what the query had published u
 
 @dataclass(frozen=True)
 class StateLayout:
-    """Where an engine keeps the state of an application, and how it is divided."""
+    """Where the engine keeps the state of an application, and how it is divided."""
 
     application: str
     """Name of the application."""
@@ -34,30 +33,30 @@ class StateLayout:
 
 
 class Commit(NamedTuple):
-    """The end of a batch."""
+    """The end of an epoch."""
 
-    batch: int
-    """Number of the batch."""
+    epoch: int
+    """Number of the epoch."""
     at: float
-    """Wall clock, in seconds since the epoch."""
+    """Wall clock, in seconds since the Unix epoch."""
 
 
-class LastBatch(NamedTuple):
-    """The last batch that was planned."""
+class LastEpoch(NamedTuple):
+    """The last epoch that has begun."""
 
     number: int
-    """Number of the batch."""
+    """Number of the epoch."""
     ended: bool
-    """Whether it is committed, and all that is published with it."""
+    """Whether it is committed."""
     partitions: int
     """Partitions of the state while it ran."""
 
 
 class SavedState(Protocol):
-    """The state as of a committed batch."""
+    """The state as of a published chunk."""
 
     commit: Commit | None
-    """Which batch that is; None if there is none yet, and so no state."""
+    """The last committed epoch; None if there is none yet."""
     unloaded: list[Unloaded]
     """Entities that `entities` could not load so far."""
 
@@ -76,24 +75,3 @@ class SavedState(Protocol):
 
     def time_of(self, state: str, key: Any) -> KeyTime | None:
         """The time of the key that `entities` has just yielded; None if the state keeps none."""
-
-
-class StoppedState(Protocol):
-    """The state of an application that does not run."""
-
-    def saved(self, program: Program) -> SavedState:
-        """The state as of the last committed batch."""
-
-    def import_rows(self, program: Program, rows: Path, name: str) -> None:
-        """Add what `Engine.write_rows` wrote, whole or not at all.
-
-        A call after one that was interrupted finishes it.
-
-        Args:
-            program: The application whose state it is.
-            rows: The file.
-            name: Name of the import.
-
-        Raises:
-            RuntimeFailure: It failed.
-        """

@@ -17,8 +17,8 @@ from wallaroo.gateway.database import DamagedDatabase, checksum, transaction
 
 TABLES = (
     *("accepted", "opening", "position", "reached", "request_key", "stream", "stream_opener"),
-    *("batch", "counter", "delivered", "forgotten", "identity", "letter_origin", "letter_total"),
-    *("kept", "numbering", "progress", "published", "sent", "sequence", "task_report"),
+    *("counter", "delivered", "forgotten", "identity", "letter_origin", "letter_total", "kept"),
+    *("numbering", "progress", "published", "sent", "sequence"),
 )
 """Tables of journal and outbox whose rows have a checksum in `row_sum`."""
 _SCHEMA = """

@@ -34,7 +34,7 @@ from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.monitoring import Monitor
-from wallaroo.gateway.outbox.chunks import ChunkOutbox
+from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.gateway.startup import once_there_is_room, take
 from wallaroo.metrics.exposition import exposition
@@ -113,7 +113,7 @@ class Gateway:
             )
             opened.callback(os.close, self._lock)
             self._leases = Leases(settings.directory / "claim.json")
-            self._outbox = ChunkOutbox(
+            self._outbox = Outbox(
                 settings.directory / OUTBOX, settings.outbox_bytes, settings.letters
             )
             opened.callback(self._outbox.close)

@@ -1,7 +1,7 @@
 """Traces of sampled messages, from a source's socket to the sinks'.
 
-Messages move in bulk, and so do the times of one: when it arrived, when its batch began and
-was published, and when each sink had taken the outputs of that batch.
+Messages move in bulk, and so do the times of one: when it arrived, when its chunk was handed out,
+when that was published, and when each sink had taken the outputs of that publication.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import NamedTuple
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.observability.spans import Traces
-from wallaroo.observability.tracing import BatchId, Span
+from wallaroo.observability.tracing import PublicationId, Span
 from wallaroo.wire.chunk_messages import Publication
 from wallaroo.wire.records import TICK_SOURCE
 
-_OF_A_BATCH = 20
-"""Messages of one batch that are traced at most."""
-_TRACED_BATCHES = 100
-"""Batches whose outputs are waited for; while a receiver is away, the oldest are dropped."""
+_OF_A_PUBLICATION = 20
+"""Messages of one publication that are traced at most."""
+_TRACED_PUBLICATIONS = 100
+"""Publications whose outputs are waited for; while a receiver is away, the oldest are dropped."""
 
 
 class _Begun(NamedTuple):
@@ -42,10 +42,10 @@ class _Sample(NamedTuple):
 
 
 @dataclass
-class _Batch:
-    """A published batch with traced messages."""
+class _Traced:
+    """A publication with traced messages."""
 
-    id: BatchId
+    id: PublicationId
     published_ns: int
     samples: Sequence[_Sample]
     waiting: dict[int, int]
@@ -87,59 +87,56 @@ class MessageTraces:
         self._sources, self._sinks = sources, sinks
         self._one_in = one_in
         self._begun: list[_Begun] = []
-        """Batches, or chunks, that are not published."""
-        self._last: BatchId | None = None
+        """Chunks that are not published."""
         self._positions: Mapping[int, int] = {}
-        """Positions of the last outputs of the batches so far, by sink."""
+        """Positions of the last outputs of the publications so far, by sink."""
         self._taken: dict[int, tuple[int, int]] = {}
         """By sink, the position up to which it has all, and since when."""
-        self._batches: deque[_Batch] = deque(maxlen=_TRACED_BATCHES)
+        self._published: deque[_Traced] = deque(maxlen=_TRACED_PUBLICATIONS)
         self._lock = threading.Lock()
         outbox.on_delivered = self._delivered
 
     def begin(self, start: int, end: int) -> None:
-        """Note that a batch, or a chunk, of the offsets [*start*, *end*) begins."""
+        """Note that a chunk of the offsets [*start*, *end*) is handed out."""
         with self._lock:
             self._begun = [one for one in self._begun if one.end <= start]  # in vain, if later
             self._begun.append(_Begun(start, end, time.time_ns()))
 
-    def published(self, batch: BatchId, end: int) -> bool:
-        """Note that *batch*, which ends at offset *end*, is published; a repeat does nothing.
+    def published(self, publication: PublicationId, end: int) -> bool:
+        """Note that *publication*, which ends at offset *end*, is on disk.
 
         Returns:
             Whether some of its messages are traced.
         """
-        if batch == self._last:
-            return False
-        self._last, now_ns = batch, time.time_ns()
+        now_ns = time.time_ns()
         with self._lock:
             begun = [one for one in self._begun if one.end <= end]
             self._begun = [one for one in self._begun if one.end > end]
         before, self._positions = self._positions, dict(self._outbox.last_positions)
         waiting = dict(self._positions.items() - before.items())
-        samples = [sample for one in begun for sample in self._samples(one)][:_OF_A_BATCH]
+        samples = [sample for one in begun for sample in self._samples(one)][:_OF_A_PUBLICATION]
         if samples:
             with self._lock:
-                self._batches.append(_Batch(batch, now_ns, samples, waiting))
+                self._published.append(_Traced(publication, now_ns, samples, waiting))
                 for sink, (position, at_ns) in self._taken.items():
-                    self._batches[-1].take(sink, position, at_ns)
+                    self._published[-1].take(sink, position, at_ns)
                 self._report_finished()
         return bool(samples)
 
-    def publication(self, batch: BatchId, publication: Publication) -> None:
-        """Send a span of a publication of the real-time engine, with its parts."""
+    def publication(self, number: PublicationId, publication: Publication) -> None:
+        """Send a span of *publication*, with its parts."""
         started_ns = int(publication.started * 1e9)
         reported_ns = started_ns + int(publication.run_s * 1e9)
         end_ns = reported_ns + int(publication.commit_s * 1e9)
         attributes = {
-            "wallaroo.batch": publication.last,
+            "wallaroo.chunk": publication.last,
             "wallaroo.chunks": publication.chunks,
             "wallaroo.messages": publication.messages,
         }
         parts = [Span("run", started_ns, reported_ns), Span("commit", reported_ns, end_ns)]
         with self._lock:
             whole = Span("publication", started_ns, end_ns, attributes)
-            self._traces.export(whole, parts, batch=batch)
+            self._traces.export(whole, parts, publication=number)
 
     def close(self) -> None:
         """Send the remaining traces."""
@@ -149,27 +146,27 @@ class MessageTraces:
         now_ns = time.time_ns()
         with self._lock:
             self._taken[sink] = (position, now_ns)
-            for batch in self._batches:
-                batch.take(sink, position, now_ns)
+            for traced in self._published:
+                traced.take(sink, position, now_ns)
             self._report_finished()
 
     def _samples(self, begun: _Begun) -> list[_Sample]:
         first = -(-begun.start // self._one_in) * self._one_in
         samples: list[_Sample] = []
-        for number in range(first, begun.end, self._one_in)[:_OF_A_BATCH]:
+        for number in range(first, begun.end, self._one_in)[:_OF_A_PUBLICATION]:
             found = self._journal.chunks.arrival(number)
             if found is not None and found[0] != TICK_SOURCE:
                 samples.append(_Sample(number, self._sources[found[0]], found[1], begun.at_ns))
         return samples
 
     def _report_finished(self) -> None:
-        for batch in [batch for batch in self._batches if not batch.waiting]:
-            self._batches.remove(batch)
-            for sample in batch.samples:
-                self._report(batch, sample)
+        for traced in [traced for traced in self._published if not traced.waiting]:
+            self._published.remove(traced)
+            for sample in traced.samples:
+                self._report(traced, sample)
 
-    def _report(self, batch: _Batch, sample: _Sample) -> None:
-        end_ns = max([batch.published_ns, *batch.taken_ns.values()])
+    def _report(self, traced: _Traced, sample: _Sample) -> None:
+        end_ns = max([traced.published_ns, *traced.taken_ns.values()])
         whole = Span(
             "message",
             sample.arrived_ns,
@@ -177,14 +174,14 @@ class MessageTraces:
             {
                 "wallaroo.source": sample.source,
                 "wallaroo.arrival": sample.number,
-                "wallaroo.batch": batch.id.number,
+                "wallaroo.chunk": traced.id.number,
             },
         )
         parts = [
             Span("wait", sample.arrived_ns, sample.begun_ns),
-            Span("process", sample.begun_ns, batch.published_ns),
+            Span("process", sample.begun_ns, traced.published_ns),
         ]
-        for sink, taken_ns in batch.taken_ns.items():
+        for sink, taken_ns in traced.taken_ns.items():
             named = {"wallaroo.sink": self._sinks[sink]}
-            parts.append(Span("deliver", batch.published_ns, taken_ns, named))
-        self._traces.export(whole, parts, through=batch.id)
+            parts.append(Span("deliver", traced.published_ns, taken_ns, named))
+        self._traces.export(whole, parts, through=traced.id)

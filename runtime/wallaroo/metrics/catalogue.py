@@ -10,10 +10,9 @@ LATENCY_BOUNDS_S = (
     *(0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0),
     *(7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 300.0, 600.0, 1800.0),
 )
-"""Upper bounds of latency buckets: fine-grained in the usual range of each engine, up to half an
-hour for a backlog."""
-BATCH_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
-BATCH_BOUNDS_MESSAGES = (1.0, 10.0, 100.0, 1e3, 1e4, 3e4, 1e5, 3e5, 1e6, 3e6)
+"""Upper bounds of latency buckets: fine-grained in the usual range, up to half an hour for a
+backlog."""
+PUBLICATION_BOUNDS_MESSAGES = (1.0, 10.0, 100.0, 1e3, 1e4, 3e4, 1e5, 3e5, 1e6, 3e6)
 PUBLICATION_BOUNDS_S = (
     *(0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025, 0.05, 0.1, 0.2, 0.5),
     *(1.0, 2.0, 5.0, 10.0, 30.0, 60.0),
@@ -56,7 +55,7 @@ def _metric(
     return metric
 
 
-# from the gateway: counters are stored in the transaction that publishes a batch
+# from the gateway: counters are stored in the transaction that publishes chunks
 SOURCE_MESSAGES = _metric(
     "wallaroo_source_messages_total",
     "counter",
@@ -225,23 +224,12 @@ STATE_BYTES = _metric(
     "state",
 )
 
-# from the driver: since it started; of batches by the micro-batch engine, of publications and
-# epochs by the real-time engine
-BATCH_MESSAGES = _metric(
-    "wallaroo_batch_messages", "histogram", "Messages per batch.", bounds=BATCH_BOUNDS_MESSAGES
-)
-BATCH_SECONDS = _metric(
-    "wallaroo_batch_seconds",
-    "histogram",
-    "Seconds that a batch spends in a phase: wait (for messages), plan, log, run, commit.",
-    "phase",
-    bounds=BATCH_BOUNDS_S,
-)
+# from the driver: since it started
 PUBLICATION_MESSAGES = _metric(
     "wallaroo_publication_messages",
     "histogram",
     "Messages per publication.",
-    bounds=BATCH_BOUNDS_MESSAGES,
+    bounds=PUBLICATION_BOUNDS_MESSAGES,
 )
 PUBLICATION_SECONDS = _metric(
     "wallaroo_publication_seconds",
@@ -258,20 +246,8 @@ EPOCH_SECONDS = _metric(
     bounds=EPOCH_BOUNDS_S,
 )
 EPOCH_AGE = _metric("wallaroo_epoch_age_seconds", "gauge", "Seconds since the epoch began.")
-BATCH_LIMIT = _metric(
-    "wallaroo_batch_limit_seconds",
-    "gauge",
-    "Target for the maximum duration of a batch, in seconds.",
-)
-BATCH_FIXED = _metric(
-    "wallaroo_batch_fixed_seconds",
-    "gauge",
-    "Seconds that a batch takes regardless of the number of its messages.",
-)
-CHECKPOINT_AGE = _metric(
-    "wallaroo_checkpoint_age_seconds",
-    "gauge",
-    "Seconds since the last batch, or publication, was committed.",
+PUBLICATION_AGE = _metric(
+    "wallaroo_publication_age_seconds", "gauge", "Seconds since the last publication."
 )
 PAUSED = _metric(
     "wallaroo_paused", "gauge", "1 while the run is paused and processes nothing, otherwise 0."

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
-from wallaroo.observability.tracing import BatchId, Span
+from wallaroo.observability.tracing import PublicationId, Span
 
 
 class Traces:
@@ -37,19 +37,19 @@ class Traces:
         span: Span,
         children: Iterable[Span],
         *,
-        batch: BatchId | None = None,
-        through: BatchId | None = None,
+        publication: PublicationId | None = None,
+        through: PublicationId | None = None,
     ) -> None:
         """Export *span* with its *children*; not thread-safe.
 
         Args:
             span: The root span.
             children: Its child spans.
-            batch: The batch that it represents, if any.
-            through: The batch that processed it, to which it is linked, if any.
+            publication: The publication that it represents, if any.
+            through: The publication that it was part of, to which it is linked, if any.
         """
-        if batch is not None:
-            self._ids.next = _context(batch)
+        if publication is not None:
+            self._ids.next = _context(publication)
         links = [] if through is None else [trace.Link(_context(through))]
         root = self._tracer.start_span(
             span.name, attributes=span.attributes, links=links, start_time=span.start_ns
@@ -81,9 +81,9 @@ class _Ids(RandomIdGenerator):
         return super().generate_span_id() if context is None else context.span_id
 
 
-def _context(batch: BatchId) -> trace.SpanContext:
-    """Derive ids from *batch*, identically in every process."""
-    digest = hashlib.sha256(f"{batch.run} {batch.number}".encode()).digest()
+def _context(publication: PublicationId) -> trace.SpanContext:
+    """Derive ids from *publication*, identically whenever they are needed."""
+    digest = hashlib.sha256(f"{publication.run} {publication.number}".encode()).digest()
     return trace.SpanContext(
         int.from_bytes(digest[:16]),
         int.from_bytes(digest[16:24]),

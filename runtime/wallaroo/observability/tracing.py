@@ -1,4 +1,4 @@
-"""Tracing with OpenTelemetry: batches with their phases, and sampled messages.
+"""Tracing with OpenTelemetry: publications with their phases, and sampled messages.
 
 Tracing is enabled by OpenTelemetry's environment variables for the endpoint. Without them,
 OpenTelemetry is not imported.
@@ -36,13 +36,13 @@ class Span(NamedTuple):
     """Additional attributes."""
 
 
-class BatchId(NamedTuple):
-    """The identity of a batch, shared by driver and gateway."""
+class PublicationId(NamedTuple):
+    """The identity of a publication."""
 
     run: str
-    """Name of the query that numbers the batches."""
+    """Name of the query that numbers the chunks."""
     number: int
-    """Its number."""
+    """Number of its last chunk."""
 
 
 def traces_for(application: str) -> Traces | None:

@@ -6,7 +6,6 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -16,14 +15,13 @@ import structlog
 
 from wallaroo.api.addresses import Address
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Batch, TimedBatch
-from wallaroo.engine.registry import engine
+from wallaroo.engine.realtime.running import RunningEngine
+from wallaroo.engine.spark.kubernetes import settings as settings_of_pods
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.model.application import Application
 from wallaroo.observability.health import HealthServer
-from wallaroo.run.batch_summary import BatchSummary
 from wallaroo.run.driver_status import DriverStatus
 from wallaroo.run.kubernetes.permissions import check_permissions
 from wallaroo.run.kubernetes.worker_count import WorkerCount
@@ -33,13 +31,14 @@ from wallaroo.run.pausing import Pause
 from wallaroo.run.settings import ClusterSettings
 from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.summary import Summary
 from wallaroo.system.credentials import read_token
 from wallaroo.system.pod import Pod
+from wallaroo.wire.chunk_messages import News
 
-_SURPLUS_TIMEOUT_S = 10.0
-"""Seconds after which surplus executors leave, if no batch ends before."""
-_LAST_BATCH_S = 20.0
-"""Seconds that the current batch may take after a stop signal; otherwise, it is reprocessed."""
+_LAST_EPOCH_S = 20.0
+"""Seconds that the end of the epoch may take after a stop signal; otherwise, the next start takes
+what was published since the one before from the outbox."""
 _TERMINATION_LOG = Path("/dev/termination-log")
 """File in which Kubernetes expects the reason for a container's end."""
 
@@ -61,8 +60,6 @@ class ClusterRun(Lifecycle):
         self._settings = settings
         self._worker_count: WorkerCount | None = None
         """Follows the requested number of workers, if it comes from a ConfigMap."""
-        self._surplus_deadline: float | None = None
-        """When surplus executors leave at the latest; None if there are none."""
 
     def __exit__(
         self,
@@ -111,10 +108,10 @@ class ClusterRun(Lifecycle):
             environment=environment,
             spark={**self._pod_settings(pod, lease), **settings.engine.spark},
         )
-        self._summary = BatchSummary(self._timed_batches, self._status.gateway)
+        self._summary = Summary(self._status.gateway)
         launched = self._launch(engine_settings, state, scratch)
-        self._engine = engine().start(
-            engine_settings, program, state.layout, connector, launched, scratch, self._on_batch
+        self._engine = RunningEngine(
+            engine_settings, program, state.layout, connector, launched, scratch, self._on_published
         )
         self._pause = Pause(self._engine)
         self._stack.callback(self._engine.stop)
@@ -160,7 +157,7 @@ class ClusterRun(Lifecycle):
         return state
 
     def wait(self) -> None:
-        """Wait for a stop signal, then for the end of the current batch.
+        """Wait for a stop signal, then for the end of the epoch.
 
         Raises:
             RuntimeFailure: The query failed, or another driver has acquired the lease.
@@ -170,23 +167,19 @@ class ClusterRun(Lifecycle):
             if failure is not None:
                 self._status.fail(failure)
                 raise RuntimeFailure(failure)
-            deadline = self._surplus_deadline
-            if deadline is not None and time.monotonic() > deadline:
-                self._remove_surplus()
         self._status.enter("stopping")
         self._pause.close()
         self._engine.hold()
-        last_batch = threading.Thread(target=self._finish_batch, name="last-batch", daemon=True)
-        last_batch.start()
+        ending = threading.Thread(target=self._finish_epoch, name="last-epoch", daemon=True)
+        ending.start()
         gateway_gone = threading.Event()
         threading.Thread(target=self._watch_gateway, args=(gateway_gone,), daemon=True).start()
-        deadline = time.monotonic() + _LAST_BATCH_S
-        while last_batch.is_alive() and time.monotonic() < deadline:
-            if gateway_gone.is_set() and self._engine.waits():
-                break  # an uninstall stops the gateway, too: the batch would wait for messages
-            last_batch.join(CHECK_INTERVAL_S)
-        unfinished = last_batch.is_alive() and not self._engine.waits()
-        self._stopped = {"batch": "will be reprocessed" if unfinished else "ended"}
+        deadline = time.monotonic() + _LAST_EPOCH_S
+        while ending.is_alive() and time.monotonic() < deadline:
+            if gateway_gone.is_set():
+                break  # an uninstall stops the gateway, too: the epoch would not end
+            ending.join(CHECK_INTERVAL_S)
+        self._stopped = {"epoch": "not ended" if ending.is_alive() else "ended"}
 
     def _watch_gateway(self, gone: threading.Event) -> None:
         """Set *gone* when the gateway stops responding; in a thread, because calls may block."""
@@ -195,18 +188,13 @@ class ClusterRun(Lifecycle):
                 gone.set()
             time.sleep(CHECK_INTERVAL_S)
 
-    def _finish_batch(self) -> None:
-        with contextlib.suppress(Exception):  # a failed batch is reprocessed, as after a kill
-            self._engine.finish_batch()
+    def _finish_epoch(self) -> None:
+        with contextlib.suppress(Exception):  # the outbox has what it changed, as after a kill
+            self._engine.finish_epoch()
 
-    def _on_batch(self, batch: Batch) -> None:
-        self._status.on_batch(batch)
-        self._summary.on_batch(batch)
-        if self._surplus_deadline is not None:
-            self._remove_surplus()
-
-    def _timed_batches(self) -> Sequence[TimedBatch]:
-        return self._engine.figures.batches()
+    def _on_published(self, news: News) -> None:
+        self._status.on_published(news)
+        self._summary.on_published(news)
 
     def _on_worker_count(self, count: int) -> None:
         _, running = self._engine.workers()
@@ -219,11 +207,6 @@ class ClusterRun(Lifecycle):
                 reason="state computations run on as many workers as there are partitions",
             )
         self._engine.scale(count)
-        self._surplus_deadline = time.monotonic() + _SURPLUS_TIMEOUT_S
-
-    def _remove_surplus(self) -> None:
-        self._surplus_deadline = None
-        self._engine.remove_surplus()
 
     def _pod(self) -> Pod:
         if self._settings.engine.master.startswith("k8s://"):
@@ -255,4 +238,4 @@ class ClusterRun(Lifecycle):
         secret_file = executors.secret_file
         if secret_file is not None:
             read_token(secret_file)  # executors would fail to connect, one after the other
-        return engine().on_kubernetes(pod, executors.image, prefix, executors.template, secret_file)
+        return settings_of_pods(pod, executors.image, prefix, executors.template, secret_file)

@@ -10,8 +10,8 @@ import structlog
 from wallaroo.api.addresses import Address
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dashboard.watch import Watch
-from wallaroo.engine.base import RunningEngine, TimedBatch, Unit
-from wallaroo.engine.metrics import KnownError
+from wallaroo.engine.realtime.metrics import KnownError
+from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import GatewayStatus
@@ -21,6 +21,7 @@ from wallaroo.run.pausing import Pause
 from wallaroo.run.state.saved import of_key
 from wallaroo.system.binding import why_not_bound
 from wallaroo.system.restarts import Restart
+from wallaroo.wire.chunk_messages import Publication
 
 log = structlog.get_logger("wallaroo")
 
@@ -69,13 +70,9 @@ class DashboardFeed:
         """The keys with the most messages recently."""
         return self._client.hot_keys()
 
-    def unit(self) -> Unit:
-        """What the engine commits at a time."""
-        return self._engine.figures.unit
-
-    def batches(self) -> Sequence[TimedBatch]:
-        """The last batches."""
-        return self._engine.figures.batches()
+    def publications(self) -> Sequence[Publication]:
+        """The last publications."""
+        return self._engine.figures.publications()
 
     def errors(self) -> Sequence[KnownError]:
         """The last errors of user code."""

@@ -8,19 +8,20 @@ import time
 from collections import deque
 from typing import Any
 
-from wallaroo.engine.base import Batch, RunningEngine
+from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics.exposition import exposition
 from wallaroo.observability.health import Health
 from wallaroo.run.pausing import Pause
+from wallaroo.wire.chunk_messages import News
 
 _STARTING_S = 300.0
 """Seconds that a start may take before the driver counts as dead: starting Spark takes seconds,
 replacing a lost node of the gateway takes minutes."""
 _STALLED_S = 120.0
-"""Seconds without a batch, with messages waiting, after which the driver is not ready."""
+"""Seconds without a publication, with messages waiting, after which the driver is not ready."""
 _RATE_S = 30.0
 """Seconds over which rates are averaged."""
 
@@ -39,10 +40,11 @@ class DriverStatus:
         self._state = "starting"
         self._since = time.monotonic()
         self._lock = threading.Lock()
-        self._batch: int | None = None
-        self._batch_at = time.monotonic()
-        self._batches: deque[float] = deque()
-        """When the recent batches were committed."""
+        self._chunk: int | None = None
+        """Number of the last chunk that was published."""
+        self._published_at = time.monotonic()
+        self._publications: deque[tuple[float, int]] = deque()
+        """When publications were recently reported, and how many."""
         self._processed: deque[tuple[float, int]] = deque()
         """Recent samples: when, and how many messages were processed by then."""
         self._last_error: str | None = None
@@ -61,15 +63,15 @@ class DriverStatus:
         """Record the error that ended the driver."""
         self._state, self._last_error = "failed", error
 
-    def on_batch(self, batch: Batch) -> None:
-        """Record a committed batch."""
+    def on_published(self, news: News) -> None:
+        """Record what was published."""
         now = time.monotonic()
         with self._lock:
-            self._batch, self._batch_at = batch.number, now
-            self._batches.append(now)
-            while self._batches[0] < now - _RATE_S:
-                self._batches.popleft()
-        if example := next(iter(batch.tally.examples), None):
+            self._chunk, self._published_at = news.publications[-1].last, now
+            self._publications.append((now, len(news.publications)))
+            while self._publications[0][0] < now - _RATE_S:
+                self._publications.popleft()
+        if example := next(iter(news.tally.examples), None):
             self._last_error = f"{example.error} in {example.step} ({example.place})"
 
     def alive(self) -> Health:
@@ -90,9 +92,9 @@ class DriverStatus:
             return Health(False, "the gateway is unavailable")
         if self._paused_since() is not None:
             return Health(True, "paused")
-        stalled_s = min(time.monotonic() - self._batch_at, gateway.waited_s)
+        stalled_s = min(time.monotonic() - self._published_at, gateway.waited_s)
         if gateway.backlog and stalled_s > _STALLED_S:
-            msg = f"{gateway.backlog} messages waiting, no batch committed for {stalled_s:.0f} s"
+            msg = f"{gateway.backlog} messages waiting, nothing published for {stalled_s:.0f} s"
             return Health(False, msg)
         return Health(True, "advancing" if gateway.backlog else "idle")
 
@@ -106,8 +108,8 @@ class DriverStatus:
         requested, running = (None, None) if self.engine is None else self.engine.workers()
         with self._lock:
             now = time.monotonic()
-            recent = sum(at > now - _RATE_S for at in self._batches)
-            batch, age_s = self._batch, now - self._batch_at
+            recent = sum(count for at, count in self._publications if at > now - _RATE_S)
+            chunk, age_s = self._chunk, now - self._published_at
         return {
             "application": self._application,
             "state": "paused" if self._state == "running" and paused else self._state,
@@ -117,10 +119,9 @@ class DriverStatus:
                 "wanted": requested,
                 "running": running,
             },
-            "batch": {"number": batch, "age_s": round(age_s, 1)},
-            "batches_per_s": round(recent / _RATE_S, 2),
+            "chunk": {"number": chunk, "age_s": round(age_s, 1)},
+            "publications_per_s": round(recent / _RATE_S, 2),
             "messages_per_s": self._rate(),
-            "costs": self._costs(),
             "lag_s": round(gateway.waited_s, 1) if gateway is not None else None,
             "backlog": gateway.backlog if gateway is not None else None,
             "last_error": self._last_error,
@@ -135,11 +136,6 @@ class DriverStatus:
 
     def _paused_since(self) -> float | None:
         return None if self.pause is None else self.pause.since
-
-    def _costs(self) -> dict[str, Any] | None:
-        """The costs of a batch; None before the first one has ended."""
-        costs = self.engine.costs() if self.engine is not None else None
-        return dataclasses.asdict(costs) if costs is not None else None
 
     def gateway(self) -> GatewayStatus | None:
         """The gateway's status; None while it does not respond."""

@@ -13,8 +13,10 @@ from typing import Any, Self
 
 import structlog
 
-from wallaroo.engine.base import Batch, EngineSettings, Launch, RunningEngine
-from wallaroo.engine.registry import engine
+from wallaroo.engine.realtime.engine import launch
+from wallaroo.engine.realtime.running import RunningEngine
+from wallaroo.engine.settings import EngineSettings
+from wallaroo.engine.spark.session import Launch
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.model.unused_addresses import unused_addresses
@@ -28,6 +30,7 @@ from wallaroo.run.user_output import captured_user_output
 from wallaroo.system.credentials import read_token
 from wallaroo.system.private_files import private_files
 from wallaroo.system.restarts import Restart
+from wallaroo.wire.chunk_messages import News
 
 CHECK_INTERVAL_S = 0.2
 """Seconds between checks of whether all parts are running."""
@@ -106,8 +109,8 @@ class Lifecycle(ABC):
         """
 
     @abstractmethod
-    def _on_batch(self, batch: Batch) -> None:
-        """See `OnBatch`."""
+    def _on_published(self, news: News) -> None:
+        """Note what was published; called in a thread of the engine."""
 
     def _gateway_restarts(self) -> Sequence[Restart]:
         """The last restarts of the gateway, as far as this process makes them."""
@@ -132,8 +135,8 @@ class Lifecycle(ABC):
         return Path(self._stack.enter_context(made))
 
     def _launch(self, settings: EngineSettings, state: StateDirectory, scratch: Path) -> Launch:
-        """Begin to start the engine, which takes longest; `Engine.start` completes it."""
-        launched = engine().launch(settings, state.layout, scratch)
+        """Begin to start the engine, which takes longest; `RunningEngine` completes it."""
+        launched = launch(settings, state.layout, scratch)
         self._stack.callback(launched.stop)
         return launched
 

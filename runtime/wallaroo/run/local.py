@@ -15,8 +15,7 @@ from rich.console import Console
 
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import UserLogs
-from wallaroo.engine.base import Batch
-from wallaroo.engine.registry import engine
+from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -42,6 +41,7 @@ from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.location import default_state_dir, state_here
 from wallaroo.run.stopping import StopDeadline
 from wallaroo.system.restarts import Restart
+from wallaroo.wire.chunk_messages import News
 
 _MAX_SOURCE_FAILURES = 5
 """Consecutive failures of a source after which a run with --until-done gives up."""
@@ -109,8 +109,8 @@ class LocalRun(Lifecycle):
         launched = self._launch(engine_settings, state, scratch)
         self._start_gateway(self._imported, application)
         connector = Connector(gateway.location, self._client.claim(_HOLDER).number)
-        self._engine = engine().start(
-            engine_settings, program, state.layout, connector, launched, scratch, self._on_batch
+        self._engine = RunningEngine(
+            engine_settings, program, state.layout, connector, launched, scratch, self._on_published
         )
         self._pause = Pause(self._engine)
         self._stack.callback(self._stop_engine)
@@ -194,7 +194,7 @@ class LocalRun(Lifecycle):
                 status = self.status()
                 if (problem := _source_problem(status)) is not None:
                     return problem
-                if _is_done(status) and self._is_done_after_batch():
+                if _is_done(status) and self._is_done_after_epoch():
                     break
         return None
 
@@ -217,7 +217,7 @@ class LocalRun(Lifecycle):
         started = time.monotonic()
         limit_s, interruption = self._settings.drain_timeout_s, None
         if paused:
-            self._finish_batch(started + limit_s)
+            self._finish_epoch(started + limit_s)
         status = self.status()
         log.info(
             "stopping",
@@ -239,7 +239,7 @@ class LocalRun(Lifecycle):
                     interruption = f"the --drain-timeout of {limit_s:g} s has expired"
                 status = self.status()
             if not status.backlog:
-                self._finish_batch(started + limit_s)
+                self._finish_epoch(started + limit_s)
                 status = self.status()  # windows may have closed meanwhile
             if paused or interruption or not (status.backlog or status.undelivered):
                 break
@@ -257,8 +257,8 @@ class LocalRun(Lifecycle):
         }
         return not remaining
 
-    def _finish_batch(self, until: float) -> None:
-        """Let the engine commit its last batch and start none; one that fails runs again later.
+    def _finish_epoch(self, until: float) -> None:
+        """Let Spark have the state as of all that is published, and let nothing else be published.
 
         Args:
             until: When to give up, by the monotonic clock.
@@ -269,8 +269,8 @@ class LocalRun(Lifecycle):
         while True:
             try:
                 self._engine.hold()
-                return self._engine.finish_batch()
-            except Exception as error:  # Java may have ended, or a worker in the middle of a batch
+                return self._engine.finish_epoch()
+            except Exception as error:  # Java may have ended, or a process
                 if (failure := self._failure()) is not None:
                     raise RuntimeFailure(failure) from error
             if time.monotonic() > until or self._signals.received.wait(CHECK_INTERVAL_S / 4):
@@ -306,16 +306,16 @@ class LocalRun(Lifecycle):
         if self._settings.live and can_show(console):
             self._stack.enter_context(LiveView(application.name, dashboard.watch.now, console))
 
-    def _is_done_after_batch(self) -> bool:
-        """Whether everything is still done after the current batch, which may open windows."""
+    def _is_done_after_epoch(self) -> bool:
+        """Whether everything is still done at the end of the epoch: chunks may open windows."""
         try:
-            self._engine.finish_batch()
+            self._engine.finish_epoch()
         except Exception:  # the query has failed, which `wait` finds at its next check
             return False
         return _is_done(self.status())
 
-    def _on_batch(self, _batch: Batch) -> None:
-        self._gateway.worked()  # it served the batch's messages and published its outputs
+    def _on_published(self, _news: News) -> None:
+        self._gateway.worked()  # it served messages and published their outputs
 
     def _stop_engine(self) -> None:
         self._engine.stop(at_once=self._gateway.failure is not None)

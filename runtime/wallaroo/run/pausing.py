@@ -12,7 +12,7 @@ import time
 
 import structlog
 
-from wallaroo.engine.base import RunningEngine
+from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.errors import RuntimeFailure
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
@@ -35,7 +35,7 @@ class Pause:
         return self._since
 
     def pause(self, by: str) -> bool:
-        """Let the batch in progress end, and start no other.
+        """Let the chunks under way end, and start no other.
 
         Args:
             by: Who asks for it, for the log.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wallaroo.api.addresses import Address
-from wallaroo.engine.base import EngineSettings
+from wallaroo.engine.settings import EngineSettings
 from wallaroo.gateway.internal_api.location import location_of
 from wallaroo.gateway.settings import GatewaySettings, TrafficSettings
 from wallaroo.model.loader import ApplicationRef

@@ -1,4 +1,4 @@
-"""The protocol between the gateway and the processes of a real-time query, as frames.
+"""The protocol between the gateway and the processes of a query, as frames.
 
 The first byte says what a frame is. Nothing that the gateway is sent is unpickled.
 """

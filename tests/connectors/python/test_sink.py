@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.gateway.harness import NOWHERE, outputs
+from tests.gateway.harness import NOWHERE, finished, outputs
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.connectors import OutputSink
 from wallaroo.connectors import threads
 from wallaroo.connectors.python.resolve import CustomSink
 from wallaroo.connectors.python.sink import PythonSinkWriter
 from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.wire.records import Tally
 
 
 class Memory(OutputSink):
@@ -66,7 +65,7 @@ class Sending:
         self._path = path
         self.outbox = Outbox(path, 1 << 30)
         self.writers: list[PythonSinkWriter] = []
-        self.batches = 0
+        self.chunks = 0
 
     def start(self, memory: OutputSink) -> PythonSinkWriter:
         sink = CustomSink("results", bytes, NOWHERE, memory)
@@ -84,11 +83,8 @@ class Sending:
         self.outbox.close()
 
     def publish(self, *made: bytes, to: int = 0) -> None:
-        self.outbox.stage(
-            "run", self.batches, f"token {self.batches}", [outputs(*made, to=to)], Tally()
-        )
-        self.outbox.publish("run", self.batches, [f"token {self.batches}"])
-        self.batches += 1
+        self.chunks += 1
+        self.outbox.publish("run", [finished(self.chunks, outputs(*made, to=to))])
 
     def wait_until_delivered(self) -> None:
         wait_until(lambda: not self.outbox.undelivered, "the delivery of everything")

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.gateway.harness import outputs, sink
+from tests.gateway.harness import finished, outputs, sink
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.tcp import sink as module
 from wallaroo.connectors.tcp.sink import TCPSender
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.wire.numbered import NUMBER, SequenceCutter, sequenced
-from wallaroo.wire.records import Tally
 
 MIB = 1024 * 1024
 
@@ -51,7 +50,7 @@ class Sending:
     def __init__(self, directory: Path, receiver: Receiver, *, sequenced: bool = False) -> None:
         self._directory = directory
         self._sink = dataclasses.replace(sink(receiver.address), sequenced=sequenced)
-        self.batches = 0
+        self.chunks = 0
         self.start()
 
     def start(self) -> None:
@@ -63,9 +62,8 @@ class Sending:
         self.outbox.close()
 
     def publish(self, *made: bytes) -> None:
-        self.outbox.stage("run", self.batches, f"token {self.batches}", [outputs(*made)], Tally())
-        self.outbox.publish("run", self.batches, [f"token {self.batches}"])
-        self.batches += 1
+        self.chunks += 1
+        self.outbox.publish("run", [finished(self.chunks, outputs(*made))])
 
     @property
     def numbering(self) -> bytes:

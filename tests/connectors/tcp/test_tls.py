@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from structlog.testing import capture_logs
 
 from tests.connectors.tcp.speaker import Speaker
-from tests.gateway.harness import U32, Authority, RunningListener, outputs, sink, source
+from tests.gateway.harness import U32, Authority, RunningListener, finished, outputs, sink, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.cli.main import main
 from wallaroo.client import Sender
@@ -23,7 +23,6 @@ from wallaroo.gateway.limits import SourceLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.numbered import NUMBER, SequenceCutter
-from wallaroo.wire.records import Tally
 
 
 @pytest.fixture
@@ -165,8 +164,7 @@ def test_outputs_go_to_a_receiver_with_a_certificate(
     assert serving is not None
     outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
     made = [b"%d;" % number for number in range(1_000)]
-    outbox.stage("run", 0, "t", [outputs(*made)], Tally())
-    outbox.publish("run", 0, ["t"])
+    outbox.publish("run", [finished(1, outputs(*made))])
     with socket.create_server(("127.0.0.1", 0)) as listener:
         to = sink(listener.getsockname())
         if numbered:

@@ -28,7 +28,7 @@ from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.chunks import ChunkOutbox
+from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.model.application import Application
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.wire.chunk_messages import DRIVER, HELLO, READER, Hello, News, Place, pack_json
@@ -49,7 +49,7 @@ class GatewaySide:
         self.path = directory / "chunks.sock"
         journal_file = directory / "journal.db"
         self.journal = Journal(journal_file, JournalLimits())
-        self.outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
+        self.outbox = Outbox(directory / "outbox.db", 1 << 30)
         leases = Leases(directory / "claim.json")
         self.claim = leases.claim("driver")
         self.failures: list[Exception] = []

@@ -15,7 +15,7 @@ from wallaroo.engine.realtime.checkpoint import (
     place_of,
     published_after,
 )
-from wallaroo.engine.spark.checkpoint.reader import last_commit
+from wallaroo.engine.spark.checkpoint.epochs import last_commit
 from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
 from wallaroo.wire.chunk_messages import Place
@@ -34,19 +34,19 @@ class Outbox:
         return [change for number, change in self.changes.items() if number > after]
 
 
-def planned(checkpoint: Path, batch: int, place: Place, partitions: int = 2) -> None:
+def planned(checkpoint: Path, epoch: int, place: Place, partitions: int = 2) -> None:
     """Write the position of an epoch as Spark does when it ends."""
     (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
     (checkpoint / "metadata").write_text("run")
     conf = json.dumps({"conf": {"spark.sql.shuffle.partitions": str(partitions)}})
-    (checkpoint / "offsets" / str(batch)).write_text(f"v1\n{conf}\n{place.to_json()}")
+    (checkpoint / "offsets" / str(epoch)).write_text(f"v1\n{conf}\n{place.to_json()}")
 
 
-def committed(checkpoint: Path, batch: int, place: Place, partitions: int = 2) -> None:
+def committed(checkpoint: Path, epoch: int, place: Place, partitions: int = 2) -> None:
     """Write the position of an epoch, and that it is committed."""
-    planned(checkpoint, batch, place, partitions)
+    planned(checkpoint, epoch, place, partitions)
     (checkpoint / "commits").mkdir(exist_ok=True)
-    (checkpoint / "commits" / str(batch)).touch()
+    (checkpoint / "commits" / str(epoch)).touch()
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_what_is_published_after_the_last_epoch_is_found(layout: StateLayout) ->
     note_begun(layout.checkpoint, Place(50, 5))
     commit, records = published_after(layout)
     assert commit is not None
-    assert (commit.batch, records) == (0, [b"6", b"7", b"8", b"9"])
+    assert (commit.epoch, records) == (0, [b"6", b"7", b"8", b"9"])
     with pytest.raises(RuntimeFailure, match="was not stopped cleanly"):
         check_that_spark_has_all(layout)
 
@@ -109,7 +109,7 @@ def test_what_spark_commits_meanwhile_is_not_missed(layout: StateLayout) -> None
     running = StateLayout("application", 2, 16, layout.checkpoint, published)
     commit, records = published_after(running)
     assert commit is not None
-    assert (commit.batch, records) == (1, [b"9"])
+    assert (commit.epoch, records) == (1, [b"9"])
     assert outbox.asked == [5, 8]
 
 

@@ -34,10 +34,10 @@ from tests.helpers import wait_until
 from wallaroo.api.builder import DeclaredApplication
 from wallaroo.dataflow.bucket_logs import log_name
 from wallaroo.dataflow.entities import EntityCache
-from wallaroo.engine.base import Failure
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.frames import head_in
 from wallaroo.engine.realtime.partition_state import PartitionState
+from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.chunks import reports, room

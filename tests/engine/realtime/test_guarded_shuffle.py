@@ -34,5 +34,5 @@ def test_a_spark_that_connects_in_another_way_is_refused(tmp_path: Path) -> None
         for name in archive.namelist():
             if "/StreamingShuffleReader" in name:
                 moved.writestr(name, archive.read(name))
-    with pytest.raises(UsageError, match=r"1 classes .* in place of 2.*--engine micro-batch"):
+    with pytest.raises(UsageError, match=r"1 classes .* in place of 2.*install the PySpark"):
         list(guarded_classes(tmp_path))

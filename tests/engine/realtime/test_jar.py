@@ -29,4 +29,4 @@ def test_an_interface_of_spark_that_moved_is_named(tmp_path: Path) -> None:
         compiled(sources, tmp_path)
     assert "SupportsOtherMode" in str(refused.value)
     assert importlib.metadata.version("pyspark") in str(refused.value)
-    assert "--engine micro-batch" in str(refused.value)
+    assert "install the PySpark that this version of wallaroo requires" in str(refused.value)

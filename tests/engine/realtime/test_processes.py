@@ -27,9 +27,9 @@ from tests.engine.realtime.harness import (
     wait_until_processed,
 )
 from tests.helpers import ASKING, KILLING, wait_until
-from wallaroo.engine.base import Failure
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.process import CUT_OFF, Job
+from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.worker_version import version_here
 from wallaroo.gateway.chunks.pace import Pace, Resumes

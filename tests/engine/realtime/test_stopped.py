@@ -56,10 +56,8 @@ def state_of(
     committed(directory, 3, Place(50, 5))
     note_begun(directory, Place(50, 5))
 
-    def read_state(
-        _session: Any, _path: Path, batch: int, operators: int, _cache: Any
-    ) -> Iterator[Any]:
-        assert (batch, operators) == (3, 1)
+    def read_state(_session: Any, _path: Path, epoch: int, _cache: Any) -> Iterator[Any]:
+        assert epoch == 3
         yield from ((*one, {}) for one in logged)
 
     monkeypatch.setattr(saved_state, "read_state", read_state)
@@ -79,7 +77,7 @@ def test_later_changes_take_the_place_of_what_spark_has(
     ]
     state = state_of(program, tmp_path, monkeypatch, logged, records)
     assert state.commit is not None
-    assert state.commit.batch == 3
+    assert state.commit.epoch == 3
     found = list(state.entities())
     assert len(found) == 4
     assert {(name, key): entity for name, key, entity in found} == {

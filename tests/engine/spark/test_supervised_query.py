@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
 from structlog.testing import capture_logs
 
-from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.spark import supervised_query
 from wallaroo.engine.spark.checkpoint.damage import Diagnosis
+from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery, failure_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.restarts import Restarts
-from wallaroo.wire.records import Tally
+
+Worked = Callable[[], None]
 
 
 class Query:
@@ -27,31 +28,24 @@ class Query:
     def failure(self) -> Failure | None:
         return self._failure
 
-    def progress(self) -> Sequence[Progress]:
-        return ()
-
-    def waits(self) -> bool:
-        return True
-
-    def finish_batch(self) -> None: ...
+    def finish_epoch(self) -> None: ...
 
     def stop(self) -> None: ...
 
 
 def unreadable(
     reason: str, diagnosis: str, *, is_sure: bool
-) -> tuple[SupervisedQuery, list[OnBatch]]:
+) -> tuple[SupervisedQuery, list[Worked]]:
     """A query that cannot read its state, for a *reason*; also what was called for each start."""
-    starts: list[OnBatch] = []
+    starts: list[Worked] = []
 
-    def start(on_batch: OnBatch) -> Query:
-        starts.append(on_batch)
+    def start(worked: Worked) -> Query:
+        starts.append(worked)
         return Query(reason, damage=True)
 
     engine = SupervisedQuery(
         start,
         lambda: None,
-        lambda _batch: None,
         diagnose=lambda why: Diagnosis(f"{diagnosis}{why}", is_sure),
     )
     return engine, starts
@@ -68,14 +62,14 @@ def test_a_query_that_does_not_start_anew_at_first_is_tried_again() -> None:
     engines: list[SupervisedQuery] = []
     seen: list[str | None] = []
 
-    def start(_on_batch: OnBatch) -> Query:
+    def start(_worked: Worked) -> Query:
         query = next(starts)
         seen.extend(engine.interruption() for engine in engines)
         if query is None:
             raise BrokenPipeError
         return query
 
-    engine = SupervisedQuery(start, lambda: None, lambda _batch: None)
+    engine = SupervisedQuery(start, lambda: None)
     engines.append(engine)
     assert engine.interruption() is None
     assert engine.failure() is None
@@ -92,7 +86,7 @@ def test_a_query_that_does_not_start_anew_at_first_is_tried_again() -> None:
 @pytest.mark.usefixtures("at_once")
 def test_a_query_that_never_starts_anew_is_given_up_with_the_reason() -> None:
     queries = iter([Query("a worker died")])
-    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
+    engine = SupervisedQuery(lambda _: next(queries), lambda: None)
     told = [engine.failure() for _ in range(Restarts.MOST + 1)]
     assert told[:-1] == [None] * Restarts.MOST
     assert str(told[-1]).startswith(f"the query failed {Restarts.MOST + 1} times in a row: ")
@@ -100,13 +94,13 @@ def test_a_query_that_never_starts_anew_is_given_up_with_the_reason() -> None:
 
 def test_a_query_that_would_fail_again_is_not_started_anew() -> None:
     queries = iter([Query("a message was set aside", final=True)])
-    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
+    engine = SupervisedQuery(lambda _: next(queries), lambda: None)
     assert engine.failure() == "a message was set aside"
 
 
 def test_what_a_failure_says_does_not_decide_whether_it_is_final() -> None:
     queries = iter([Query("stopped, as --on-error asks: so says the application")])
-    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
+    engine = SupervisedQuery(lambda _: next(queries), lambda: None)
     assert engine.failure() is None
 
 
@@ -114,7 +108,7 @@ def test_what_a_failure_says_does_not_decide_whether_it_is_final() -> None:
 def test_a_query_is_not_started_anew_where_the_engine_is_gone() -> None:
     queries = iter([Query("a worker died")])
     ended = "Spark's Java was killed by SIGKILL"
-    engine = SupervisedQuery(lambda _: next(queries), lambda: ended, lambda _batch: None)
+    engine = SupervisedQuery(lambda _: next(queries), lambda: ended)
     assert engine.failure() is None
     assert engine.failure() == ended
 
@@ -126,16 +120,16 @@ def test_a_query_that_lacks_something_waits_and_counts_no_failure(
     monkeypatch.setattr(supervised_query, "_LOOK_AGAIN_S", 0.0)
     tried: list[int] = []
 
-    def start(_on_batch: OnBatch) -> Query:
+    def start(_worked: Worked) -> Query:
         tried.append(1)
         if len(tried) <= 2 * Restarts.MOST:
             msg = "no executor is there"
             raise NotYet(msg)
         return Query()
 
-    engine = SupervisedQuery(start, lambda: None, lambda _batch: None)
+    engine = SupervisedQuery(start, lambda: None)
     with pytest.raises(RuntimeFailure, match="not started"):
-        engine.finish_batch()
+        engine.finish_epoch()
     assert [engine.failure() for _ in range(2 * Restarts.MOST + 5)] == [None] * (
         2 * Restarts.MOST + 5
     )
@@ -143,53 +137,18 @@ def test_a_query_that_lacks_something_waits_and_counts_no_failure(
     assert engine.restarts == 0
 
 
-@pytest.mark.usefixtures("at_once")
-def test_a_query_whose_processes_are_late_at_first_is_started_again() -> None:
-    late = "...\norg.apache.spark.SparkException: Python worker failed to connect back."
-    starts: Iterator[Exception | Query] = iter([RuntimeError(late), RuntimeError(late), Query()])
-
-    def start(_on_batch: OnBatch) -> Query:
-        query = next(starts)
-        if isinstance(query, Exception):
-            raise query
-        return query
-
-    engine = SupervisedQuery(start, lambda: None, lambda _batch: None)
-    assert [engine.failure() for _ in range(3)] == [None] * 3
-    assert not list(starts)
-
-
 def test_a_query_that_cannot_start_at_first_says_why() -> None:
-    def start(_on_batch: OnBatch) -> Query:
+    def start(_worked: Worked) -> Query:
         msg = "the state is of another version"
         raise RuntimeError(msg)
 
     with pytest.raises(RuntimeError, match="another version"):
-        SupervisedQuery(start, lambda: None, lambda _batch: None)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_a_query_is_started_again_when_the_tasks_of_its_last_run_have_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(supervised_query, "_LOOK_AGAIN_S", 0.0)
-    tasks = iter([2, 1, 0])
-    queries = iter([Query("a worker died"), Query()])
-    engine = SupervisedQuery(
-        lambda _: next(queries), lambda: None, lambda _batch: None, unfinished=lambda: next(tasks)
-    )
-    assert engine.failure() is None
-    for _ in range(2):  # they may still write state
-        assert engine.failure() is None
-        assert engine.restarts == 0
-    assert engine.failure() is None
-    assert engine.restarts == 1
-    assert not list(queries)
+        SupervisedQuery(start, lambda: None)
 
 
 def test_a_query_that_is_replaced_starts_again_at_once() -> None:
     queries = iter([Query(), Query()])
-    engine = SupervisedQuery(lambda _: next(queries), lambda: None, lambda _batch: None)
+    engine = SupervisedQuery(lambda _: next(queries), lambda: None)
     engine.replace()
     assert engine.failure() is None
     assert engine.restarts == 0
@@ -198,16 +157,16 @@ def test_a_query_that_is_replaced_starts_again_at_once() -> None:
 
 @pytest.mark.usefixtures("at_once")
 def test_a_query_that_cannot_read_its_state_is_given_up_soon_with_one_sentence() -> None:
-    """Even if it publishes batches in between, which need no damaged partition."""
-    engine, batches = unreadable("Stream is corrupted", "a file is damaged: ", is_sure=True)
+    """Even if it publishes in between, which needs no damaged partition."""
+    engine, starts = unreadable("Stream is corrupted", "a file is damaged: ", is_sure=True)
     told: list[str] = []
     for _ in range(20):
-        batches[-1](Batch(1, Tally()))
+        starts[-1]()
         if (failure := engine.failure()) is not None:
             told.append(failure)
             break
     assert told == ["a file is damaged: Stream is corrupted"]
-    assert len(batches) == 2
+    assert len(starts) == 2
 
 
 @pytest.mark.usefixtures("at_once")
@@ -223,17 +182,15 @@ def test_a_query_waits_for_room_on_its_disk_and_counts_no_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(supervised_query, "_LOOK_AGAIN_S", 0.0)
-    starts: list[OnBatch] = []
+    starts: list[Worked] = []
     full: list[str] = []
 
-    def start(on_batch: OnBatch) -> Query:
-        starts.append(on_batch)
+    def start(worked: Worked) -> Query:
+        starts.append(worked)
         return Query("no such file" if full else None, damage=bool(full))
 
     full.append("the disk of /state is full")
-    engine = SupervisedQuery(
-        start, lambda: None, lambda _batch: None, shortage=lambda: full[0] if full else None
-    )
+    engine = SupervisedQuery(start, lambda: None, shortage=lambda: full[0] if full else None)
     with capture_logs() as logs:
         assert [engine.failure() for _ in range(50)] == [None] * 50
     assert len(starts) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import U32, outputs
+from tests.gateway.harness import U32, finished, outputs
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.errors import DamagedFile
 from wallaroo.gateway.consistency.acceptance import accept_if_asked, ask_to_accept
@@ -21,27 +21,17 @@ from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import REPLAYS, StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
-from wallaroo.wire.records import JOURNAL, TICK_SOURCE, FailedMessage, Tally
+from wallaroo.wire.records import FailedMessage
 
 CHECKPOINT = Path("/state/checkpoint")
 FAILED = FailedMessage("in", "decoder", "f.py:1", "ValueError: no", "'m'")
 
 
-def progress_of(
-    run: str,
-    batch: int,
-    planned: int,
-    opening: str | None,
-    committed: int,
-    published: int = -1,
-) -> CheckpointProgress:
-    """How far a checkpoint is that reads the journal alone."""
-    return CheckpointProgress(
-        run, batch, {JOURNAL: planned}, opening, {JOURNAL: committed}, published
-    )
+def progress_of(chunk: int, end: int, opening: str | None, run: str = "run") -> CheckpointProgress:
+    """How far a checkpoint is."""
+    return CheckpointProgress(run, chunk, end, opening)
 
 
 def take(directory: Path, *payloads: bytes, consumed: int = 0) -> str:
@@ -59,15 +49,16 @@ def take(directory: Path, *payloads: bytes, consumed: int = 0) -> str:
     return journal.opening
 
 
-def publish(directory: Path, batches: range, deliver: bool = False) -> None:
-    """Let the outbox in *directory* publish *batches* of an output each."""
+def publish(directory: Path, chunks: range, *, deliver: bool = False, forgotten: int = 0) -> None:
+    """Let the outbox in *directory* publish *chunks* of a message, an output and a change each."""
     claim(directory / "outbox.db", "app")
     outbox = Outbox(directory / "outbox.db", 1 << 20)
-    for batch in batches:
-        outbox.stage("run", batch, f"{batch}", [outputs(b"%d" % batch)], Tally())
-        outbox.publish("run", batch, [f"{batch}"])
+    for chunk in chunks:
+        outbox.publish("run", [finished(chunk, outputs(b"%d" % chunk), change=b"change")])
         if deliver:
             outbox.delivered(0, outbox.last_positions[0])
+    with outbox.chunks() as table:
+        table.forget("run", forgotten)
     outbox.close()
 
 
@@ -100,12 +91,12 @@ def test_a_copy_that_has_gone_its_own_way_is_recognised_however_much_it_has(tmp_
     shutil.copytree(directory, copy)
     opening = take(directory, b"2", b"3")
     take(directory, b"4")
-    progress = progress_of("run", 3, 4, opening, 4)
+    progress = progress_of(0, 4, opening)
     assert not problem(directory, progress)
     take(copy, b"x", b"y", b"z", b"!")
     assert read_held(copy).end == 6
     assert "journal.db has none of them" in problem(copy, progress)
-    known = progress_of("run", 3, 4, read_held(copy).openings[0].name, 4)
+    known = progress_of(0, 4, read_held(copy).openings[0].name)
     assert "journal.db has only those before 2" in problem(copy, known)
 
 
@@ -115,46 +106,40 @@ def test_what_a_copy_has_accepted_since_is_numbered_after_what_was_processed(
     directory = tmp_path / "first"
     opening = take(directory, b"0", b"1")
     take(directory, b"x", b"y", b"z")
-    progress = progress_of("run", 3, 4, opening, 1, -1)
+    progress = progress_of(0, 4, opening)
     for _ in range(2):  # a second time changes nothing
         accept(directory, progress)
         assert not problem(directory, progress)
-        assert [(n, many, data) for n, many, data in content(directory, 1)] == [
-            *((1, 1, b"1"), (2, 2, b"")),  # of the batch that was planned, and what is gone of it
-            *((4, 1, b"x"), (5, 1, b"y"), (6, 1, b"z")),
-        ]
+        assert content(directory, 4) == [(4, 1, b"x"), (5, 1, b"y"), (6, 1, b"z")]
     journal = Journal(directory / "journal.db", JournalLimits())
-    assert [c.source for block in journal.read(2, 4) for c in block] == [TICK_SOURCE]
-    assert (journal.consumed, journal.backlog) == (1, 6)
+    assert (journal.consumed, journal.backlog) == (4, 3)
     journal.close()
 
 
-@pytest.mark.parametrize("committed", [2, 9])
-def test_a_new_journal_goes_on_behind_the_checkpoint(tmp_path: Path, committed: int) -> None:
-    progress = progress_of("run", 3, 9, "gone", committed, -1)
+def test_a_new_journal_goes_on_behind_the_checkpoint(tmp_path: Path) -> None:
+    progress = progress_of(0, 9, "gone")
     take(tmp_path, b"x", b"y")
     accept(tmp_path, progress)
     assert not problem(tmp_path, progress)
-    gone = [(committed, 9 - committed, b"")] if committed < 9 else []
-    assert content(tmp_path, committed) == [*gone, (9, 1, b"x"), (10, 1, b"y")]
+    assert content(tmp_path, 9) == [(9, 1, b"x"), (10, 1, b"y")]
 
 
 def test_files_of_a_version_that_noted_no_openings_go_on(tmp_path: Path) -> None:
     take(tmp_path, b"0", b"1", b"2", consumed=1)
     with contextlib.closing(sqlite3.connect(tmp_path / "journal.db")) as journal:
         journal.execute("DROP TABLE opening")
-    progress = progress_of("run", 1, 3, None, 2, -1)
+    progress = progress_of(0, 3, None)
     assert not problem(tmp_path, progress)
     take(tmp_path, b"3")
     assert not problem(tmp_path, progress)
-    assert "planned up to message 7, but journal.db has only those before 3" in problem(
-        tmp_path, dataclasses.replace(progress, planned={JOURNAL: 7})
+    assert "has the messages before 7, but journal.db has only those before 3" in problem(
+        tmp_path, dataclasses.replace(progress, end=7)
     )
 
 
 def test_a_changed_request_to_resume_is_not_carried_out(tmp_path: Path) -> None:
     take(tmp_path, b"a")
-    ask_to_accept(tmp_path, progress_of("run", 4, 9, "x", 7))
+    ask_to_accept(tmp_path, progress_of(4, 9, "x"))
     file = tmp_path / "accept.json"
     file.write_text(file.read_text().replace("9", "8"))
     with pytest.raises(DamagedFile, match=r"accept\.json is damaged: its contents do not match"):
@@ -164,17 +149,17 @@ def test_a_changed_request_to_resume_is_not_carried_out(tmp_path: Path) -> None:
 
 def test_the_outbox_of_another_checkpoint_is_refused(tmp_path: Path) -> None:
     opening = take(tmp_path, b"0")
-    publish(tmp_path, range(1))
-    progress = progress_of("another", 0, 1, opening, 1, 0)
+    publish(tmp_path, range(1, 2))
+    progress = progress_of(0, 1, opening, "another")
     assert "is not the one that outbox.db belongs to" in problem(tmp_path, progress)
 
 
 def test_an_older_outbox_that_is_accepted_numbers_anew_what_it_has(tmp_path: Path) -> None:
     opening = take(tmp_path, b"0", b"1", b"2", b"3")
-    publish(tmp_path, range(2), deliver=True)
-    publish(tmp_path, range(2, 3))
-    progress = progress_of("run", 5, 4, opening, 4, 5)
-    assert "published only up to batch 2" in problem(tmp_path, progress)
+    publish(tmp_path, range(1, 3), deliver=True)
+    publish(tmp_path, range(3, 4))
+    progress = progress_of(4, 4, opening)
+    assert "published only up to chunk 3" in problem(tmp_path, progress)
     before = Outbox(tmp_path / "outbox.db", 1 << 20)
     identity, letters = before.identity, before.dead_letters
     with letters() as kept:
@@ -193,38 +178,17 @@ def test_an_older_outbox_that_is_accepted_numbers_anew_what_it_has(tmp_path: Pat
     assert outbox.identity != identity
     waiting = outbox.next(0, 0, 0.0)
     assert waiting is not None
-    assert (waiting.number, waiting.outputs.data) == (1, b"2")
+    assert (waiting.number, waiting.outputs.data) == (1, b"3")
     assert (outbox.published_to(0), outbox.delivered_to(0)) == (1, 0)
-    assert outbox.publish("run", 5, []) is None  # which was published
-    assert outbox.publish("run", 6, []) is not None
     with outbox.dead_letters() as kept:
         assert kept.totals["replays"] == 7  # so that no later one is taken for one that arrived
     outbox.close()
 
 
-@pytest.mark.parametrize(("planned", "published"), [(2, 2), (2, 1)])
-def test_an_outbox_that_is_ahead_takes_the_batches_that_the_checkpoint_lost_again(
-    tmp_path: Path, planned: int, published: int
-) -> None:
-    opening = take(tmp_path, b"0", b"1", b"2", b"3", b"4", consumed=2)
-    publish(tmp_path, range(5), deliver=True)
-    progress = progress_of("run", planned, planned + 1, opening, published + 1, published)
-    told = problem(tmp_path, progress)
-    assert "its last batch is 2, but outbox.db has published batches up to 4" in told
-    assert f"what journal.db has from message {published + 1} on is processed again" in told
-    accept(tmp_path, progress)
-    assert not problem(tmp_path, progress)
-    assert [data for *_, data in content(tmp_path, 3)] == [b"3", b"4"]
-    outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
-    assert outbox.publish("run", 2, []) is None  # done over as it was
-    assert outbox.publish("run", 3, []) is not None
-    outbox.close()
-
-
 def test_a_checkpoint_whose_messages_are_deleted_has_no_option(tmp_path: Path) -> None:
     opening = take(tmp_path, b"0", b"1", b"2", b"3", consumed=3)
-    publish(tmp_path, range(4))
-    found = disagreement(CHECKPOINT, progress_of("run", 1, 2, opening, 2, 1), read_held(tmp_path))
+    publish(tmp_path, range(1, 5), forgotten=3)
+    found = disagreement(CHECKPOINT, progress_of(2, 2, opening), read_held(tmp_path))
     assert found is not None
     assert not found.acceptable
     assert "messages 2 to 2 would be missing from the state" in str(found)
@@ -233,30 +197,8 @@ def test_a_checkpoint_whose_messages_are_deleted_has_no_option(tmp_path: Path) -
     )
 
 
-def chunks_until(chunk: int, opening: str | None) -> CheckpointProgress:
-    """How far a checkpoint of the real-time engine is that has the first chunks, of one message."""
-    reached = {JOURNAL: chunk}
-    return CheckpointProgress(
-        "run", chunk, reached, opening, reached, published=chunk or -1, in_chunks=True
-    )
-
-
-def publish_chunks(directory: Path, until: int, forgotten: int) -> None:
-    """Let the outbox publish chunks of a message each, and forget changes that Spark has."""
-    claim(directory / "outbox.db", "app")
-    outbox = ChunkOutbox(directory / "outbox.db", 1 << 20)
-    made = [
-        FinishedChunk(number, number, (outputs(b"%d" % number),), Tally(), [(0, b"change")])
-        for number in range(1, until + 1)
-    ]
-    outbox.publish_chunks("run", made)
-    with outbox.chunks() as table:
-        table.forget("run", forgotten)
-    outbox.close()
-
-
 def changes_after(directory: Path, chunk: int) -> list[bytes]:
-    outbox = ChunkOutbox(directory / "outbox.db", 1 << 20)
+    outbox = Outbox(directory / "outbox.db", 1 << 20)
     with outbox.chunks() as table:
         found = table.all_changes("run", chunk)
     outbox.close()
@@ -265,18 +207,18 @@ def changes_after(directory: Path, chunk: int) -> list[bytes]:
 
 def test_what_was_published_after_the_checkpoint_continues_it(tmp_path: Path) -> None:
     opening = take(tmp_path, *[b"x"] * 6, consumed=3)
-    publish_chunks(tmp_path, 5, forgotten=3)
-    assert not problem(tmp_path, chunks_until(3, opening))
-    assert not problem(tmp_path, chunks_until(4, opening))  # committed, and not forgotten yet
+    publish(tmp_path, range(1, 6), forgotten=3)
+    assert not problem(tmp_path, progress_of(3, 3, opening))
+    assert not problem(tmp_path, progress_of(4, 4, opening))  # committed, and not forgotten yet
 
 
 def test_a_checkpoint_that_lacks_forgotten_changes_is_refused(tmp_path: Path) -> None:
     opening = take(tmp_path, *[b"x"] * 6, consumed=1)
-    publish_chunks(tmp_path, 5, forgotten=3)
-    older = chunks_until(2, opening)
+    publish(tmp_path, range(1, 6), forgotten=3)
+    older = progress_of(2, 2, opening)
     told = problem(tmp_path, older)
-    assert "its last batch is 2, but outbox.db has published batches up to 5" in told
-    assert "neither has all changes of state from batch 3 on" in told
+    assert "its last chunk is 2, but outbox.db has published chunks up to 5" in told
+    assert "neither has all changes of state from chunk 3 on" in told
     accept(tmp_path, older)  # the journal still has the messages
     assert not problem(tmp_path, older)
     assert not changes_after(tmp_path, 2)
@@ -285,9 +227,9 @@ def test_a_checkpoint_that_lacks_forgotten_changes_is_refused(tmp_path: Path) ->
 
 def test_a_journal_that_is_older_than_what_was_published_goes_on_behind_it(tmp_path: Path) -> None:
     opening = take(tmp_path, *[b"x"] * 4)
-    publish_chunks(tmp_path, 5, forgotten=3)
-    progress = chunks_until(3, opening)
-    assert "planned up to message 5, but journal.db has only those before 4" in problem(
+    publish(tmp_path, range(1, 6), forgotten=3)
+    progress = progress_of(3, 3, opening)
+    assert "has the messages before 5, but journal.db has only those before 4" in problem(
         tmp_path, progress
     )
     accept(tmp_path, progress)
@@ -299,8 +241,8 @@ def test_a_journal_that_is_older_than_what_was_published_goes_on_behind_it(tmp_p
 
 def test_a_new_outbox_goes_on_behind_the_chunks_of_the_checkpoint(tmp_path: Path) -> None:
     opening = take(tmp_path, *[b"x"] * 6, consumed=3)
-    progress = chunks_until(3, opening)
-    assert "committed up to 3, but outbox.db has no published batch" in problem(tmp_path, progress)
+    progress = progress_of(3, 3, opening)
+    assert "the chunks up to 3, but outbox.db has no published chunk" in problem(tmp_path, progress)
     accept(tmp_path, progress)
     assert not problem(tmp_path, progress)
     assert read_held(tmp_path).published == {"run": 3}

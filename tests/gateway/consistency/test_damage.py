@@ -21,7 +21,8 @@ from wallaroo.gateway.database import DamagedDatabase, reading
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
+from wallaroo.gateway.outbox.chunks import FinishedChunk
+from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.startup import take
 from wallaroo.wire.records import TICK_SOURCE, Tally
 
@@ -37,11 +38,11 @@ def directory(tmp_path: Path) -> Path:
         journal.submit(0, size, b"%d" % number * 10 * size)
         assert journal.flush(PATIENCE_S)
     journal.close()
-    outbox = ChunkOutbox(tmp_path / "outbox.db", 1 << 30)
+    outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
     for number in (1, 2):
         made = [outputs(b"out %d" % number, to=0)]
         chunk = FinishedChunk(number, number, made, Tally(), [(0, b"changed %d" % number)])
-        outbox.publish_chunks("run", [chunk])
+        outbox.publish("run", [chunk])
     outbox.close()
     return tmp_path
 
@@ -59,7 +60,7 @@ def chunks(directory: Path) -> list[tuple[int, int, int, bytes]]:
 
 
 def letters(directory: Path) -> Sequence[tuple[str, bytes | None]]:
-    outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
+    outbox = Outbox(directory / "outbox.db", 1 << 30)
     try:
         with outbox.dead_letters() as store:
             return [(one.place, one.payload) for one in store.listed(Choice(), 100)]
@@ -191,7 +192,7 @@ def test_a_damaged_size_at_the_end_does_not_count(directory: Path, count: int) -
 def test_a_replay_leaves_out_what_was_damaged(directory: Path) -> None:
     run_sql(directory / "journal.db", "UPDATE chunk SET data = x'00' WHERE first = 2")
     check_for_damage(directory, SOURCES, skip=True)
-    outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
+    outbox = Outbox(directory / "outbox.db", 1 << 30)
     with outbox.dead_letters() as store:
         assert store.begin_replay(Choice(), 1 << 30, 1) is None
     outbox.close()
@@ -200,14 +201,14 @@ def test_a_replay_leaves_out_what_was_damaged(directory: Path) -> None:
 @pytest.mark.parametrize("changes", ["data = x'00'", "lengths = x'05000001'", "sink = 1"])
 def test_damaged_outputs_are_told_and_set_aside_if_asked(directory: Path, changes: str) -> None:
     file = directory / "outbox.db"
-    run_sql(file, f"UPDATE staged SET {changes} WHERE id = 1")
+    run_sql(file, f"UPDATE piece SET {changes} WHERE id = 1")
     with pytest.raises(DamagedDatabase) as told:
         check_for_damage(directory, SOURCES)
     assert str(told.value).startswith(f"{file} is damaged: the outputs from number 1 on for sink 0")
     check_for_damage(directory, SOURCES, skip=True)
     ((place, _),) = letters(directory)
     assert place == "outbox.db: sink 0, 1 outputs from number 1 on"
-    outbox = ChunkOutbox(file, 1 << 30)
+    outbox = Outbox(file, 1 << 30)
     delivery = outbox.next(0, 0, 0.0)
     assert delivery is not None
     assert (delivery.number, delivery.outputs.data, outbox.undelivered) == (2, b"out 2", 1)
@@ -215,7 +216,7 @@ def test_damaged_outputs_are_told_and_set_aside_if_asked(directory: Path, change
 
 
 def test_outputs_that_are_missing_are_told_and_set_aside_if_asked(directory: Path) -> None:
-    run_sql(directory / "outbox.db", "DELETE FROM staged WHERE id = 1")
+    run_sql(directory / "outbox.db", "DELETE FROM piece WHERE id = 1")
     with pytest.raises(DamagedDatabase, match="the outputs from number 1 on for sink 0"):
         check_for_damage(directory, SOURCES)
     check_for_damage(directory, SOURCES, skip=True)
@@ -224,18 +225,18 @@ def test_outputs_that_are_missing_are_told_and_set_aside_if_asked(directory: Pat
 
 
 def test_damaged_outputs_are_found_when_they_are_read(directory: Path) -> None:
-    outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
-    run_sql(directory / "outbox.db", "UPDATE staged SET data = x'00' WHERE id = 1")
+    outbox = Outbox(directory / "outbox.db", 1 << 30)
+    run_sql(directory / "outbox.db", "UPDATE piece SET data = x'00' WHERE id = 1")
     with pytest.raises(DamagedDatabase, match="the outputs from number 1 on for sink 0"):
         outbox.next(0, 0, 0.0)
     outbox.close()
 
 
 @pytest.mark.parametrize(
-    "changes", ["change = x'00'", "epoch = 3", "bucket = 1", "run = 'other'", "state = '+'"]
+    "changes", ["record = x'00'", "chunk = 3", "partition = 1", "run = 'other'", "more = 1"]
 )
 def test_damaged_changes_of_state_cannot_be_set_aside(directory: Path, changes: str) -> None:
-    run_sql(directory / "outbox.db", f"UPDATE change SET {changes} WHERE epoch = 2")
+    run_sql(directory / "outbox.db", f"UPDATE change SET {changes} WHERE chunk = 2")
     for skip in (False, True):
         with pytest.raises(DamagedDatabase, match="the changes of state in partition") as told:
             check_for_damage(directory, SOURCES, skip=skip)
@@ -243,8 +244,8 @@ def test_damaged_changes_of_state_cannot_be_set_aside(directory: Path, changes: 
 
 
 def test_damaged_changes_are_found_when_they_are_read(directory: Path) -> None:
-    outbox = ChunkOutbox(directory / "outbox.db", 1 << 30)
-    run_sql(directory / "outbox.db", "UPDATE change SET change = x'00' WHERE epoch = 2")
+    outbox = Outbox(directory / "outbox.db", 1 << 30)
+    run_sql(directory / "outbox.db", "UPDATE change SET record = x'00' WHERE chunk = 2")
     with outbox.chunks() as table:
         assert list(table.changes("run", 0, 2)) == []
     with outbox.chunks() as table:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.gateway.harness import NOWHERE, U32, source
+from tests.gateway.harness import NOWHERE, U32, finished, source
 from tests.gateway.test_server import RunningGateway
 from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
@@ -43,22 +43,21 @@ class Databases:
         self.outbox = Outbox(directory / "outbox.db", 1 << 30, DeadLetterLimits(**limits))  # type: ignore[arg-type]
         self.journal = Journal(directory / "journal.db", JournalLimits())
         self.actions = StoredDeadLetterActions(self.outbox, self.journal)
-        self.batches = 0
+        self.chunks = 0
 
     def accept(self, *payloads: bytes, of: int = 0) -> None:
         """Let messages arrive."""
         self.journal.submit(of, len(payloads), b"".join(map(U32.frame, payloads)))
         assert self.journal.flush(PATIENCE_S)
 
-    def publish(self, *letters: FailedMessage, **policies: Policy) -> Tally | None:
-        """Publish a batch in which *letters* were set aside."""
+    def publish(self, *letters: FailedMessage, **policies: Policy) -> Tally:
+        """Publish a chunk in which *letters* were set aside."""
         tally = Tally()
         for letter in letters:
             tally.add_set_aside(letter)
-        self.batches += 1
-        self.outbox.stage("run", self.batches, f"token {self.batches}", [], tally)
+        self.chunks += 1
         evidence = EvidenceFinder(self.application, self.journal, policies)
-        return self.outbox.publish("run", self.batches, [f"token {self.batches}"], evidence)
+        return self.outbox.publish("run", [finished(self.chunks, tally=tally)], evidence)
 
     def close(self) -> None:
         self.journal.close()
@@ -122,15 +121,6 @@ def test_behind_a_state_there_is_no_payload_and_no_replay(databases: Databases) 
     assert letter.payload is None
     assert databases.actions.replay_letters(ALL) == 0
     assert databases.actions.drop_letters(ALL) == 1
-
-
-def test_a_batch_that_is_published_again_keeps_its_letters_once(databases: Databases) -> None:
-    databases.accept(b"a")
-    evidence = EvidenceFinder(databases.application, databases.journal, {})
-    databases.outbox.stage("run", 0, "t", [], Tally(1, [], [OF_ONE._replace(arrival=0)]))
-    for _ in range(2):
-        databases.outbox.publish("run", 0, ["t"], evidence)
-    assert databases.outbox.counters()["letters"] == 1
 
 
 def test_what_is_replayed_arrives_once_more_and_its_letter_is_gone(databases: Databases) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from tests.gateway.harness import undeletable
@@ -340,44 +337,3 @@ def test_a_read_comes_in_blocks_of_some_mib(tmp_path: Path) -> None:
         blocks = list(journal.read(0, 10))
     assert [chunk.first for block in blocks for chunk in block] == list(range(10))
     assert max(sum(len(chunk.data) for chunk in block) for block in blocks) <= 5 * 1024 * 1024
-
-
-@pytest.fixture(scope="module")
-def uneven(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journal]:
-    """A journal of 40 chunks with 1 to 4 messages, and very different sizes."""
-    with opened(tmp_path_factory.mktemp("uneven")) as journal:
-        for number in range(40):
-            journal.submit(0, number % 4 + 1, bytes(1 + (number * 37) % 101))
-        assert journal.flush(PATIENCE_S)
-        yield journal
-
-
-@settings(max_examples=80, deadline=None)
-@given(st.data(), st.integers(1, 9), st.integers(1, 200))
-def test_a_plan_covers_its_range_exactly_and_in_order(
-    uneven: Journal, data: st.DataObject, parts: int, min_bytes: int
-) -> None:
-    borders = [chunk.first for chunk in chunks(uneven, 0, uneven.end)] + [uneven.end]
-    start = data.draw(st.sampled_from(borders[:-1]))
-    end = data.draw(st.sampled_from([border for border in borders if border > start]))
-    ranges = uneven.chunks.split(start, end, parts, min_bytes)
-    assert len(ranges) <= parts
-    assert (ranges[0][0], ranges[-1][1]) == (start, end)
-    assert all(one[1] == next_[0] for one, next_ in itertools.pairwise(ranges))
-    assert all(one < other for one, other in ranges)
-    parts_read = [chunk for one, other in ranges for chunk in chunks(uneven, one, other)]
-    assert parts_read == chunks(uneven, start, end)
-
-
-def test_a_plan_makes_ranges_of_about_equal_bytes(tmp_path: Path) -> None:
-    with opened(tmp_path) as journal:
-        fill(journal, *[100] * 40)
-        sizes = [end - start for start, end in journal.chunks.split(0, 40, 4, 1)]
-    assert sizes == [10, 10, 10, 10]
-
-
-def test_a_plan_of_little_is_one_range(tmp_path: Path) -> None:
-    with opened(tmp_path) as journal:
-        fill(journal, *[10] * 40)
-        assert journal.chunks.split(0, 40, 4, 1_000) == [(0, 40)]
-        assert len(journal.chunks.split(0, 40, 4, 200)) == 2

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.gateway.consistency.acceptance import ask_to_accept
+from tests.helpers import PATIENCE_S
 from wallaroo.gateway.database import reading
 from wallaroo.gateway.journal import positions
 from wallaroo.gateway.journal.clock import ALLOWANCE_NS, SteadyClock
@@ -21,8 +20,7 @@ from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.marks import MarkWriter, read_mark
 from wallaroo.gateway.startup import take
-from wallaroo.wire.checkpoint_progress import CheckpointProgress
-from wallaroo.wire.records import JOURNAL, TICK_SOURCE
+from wallaroo.wire.records import TICK_SOURCE
 
 DAY_NS = 86_400 * 10**9
 
@@ -41,12 +39,7 @@ def lose(directory: Path) -> None:
     writer.close()
 
 
-def accept(directory: Path) -> None:
-    """Let a checkpoint of another journal have a batch that is not committed."""
-    ask_to_accept(directory, CheckpointProgress("run", 1, {JOURNAL: 9}, "other", {JOURNAL: 7}, 0))
-
-
-@pytest.mark.parametrize("make", [damage, lose, accept])
+@pytest.mark.parametrize("make", [damage, lose])
 def test_a_wall_clock_that_is_a_day_ahead_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
 ) -> None:
@@ -54,10 +47,6 @@ def test_a_wall_clock_that_is_a_day_ahead_does_not_count(
     journal = Journal(tmp_path / "journal.db", JournalLimits())
     journal.submit(0, 2, b"a b")
     assert journal.flush(PATIENCE_S)
-    if make is accept:
-        journal.note_processed(2)
-        journal.consume(2)
-        wait_until(lambda: journal.disk_bytes == 0)
     journal.close()
     make(tmp_path)
     now = time.time_ns

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk
+from wallaroo.gateway.outbox.chunks import FinishedChunk
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.outbox.published import PublishedChanges
 from wallaroo.wire.records import Tally
@@ -19,9 +19,9 @@ def chunk(number: int, *changes: tuple[int, bytes]) -> FinishedChunk:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """An outbox that has published three chunks of a query."""
-    outbox = ChunkOutbox(tmp_path / "outbox.db", 1 << 20)
-    outbox.publish_chunks("run", [chunk(1, (0, b"one")), chunk(2, (1, b"two"), (0, b"three"))])
-    outbox.publish_chunks("run", [chunk(3)])
+    outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
+    outbox.publish("run", [chunk(1, (0, b"one")), chunk(2, (1, b"two"), (0, b"three"))])
+    outbox.publish("run", [chunk(3)])
     outbox.close()
     return tmp_path / "outbox.db"
 
@@ -41,16 +41,14 @@ def test_an_outbox_that_has_published_less_or_something_else_does_not_know(file:
 
 
 def test_an_outbox_that_has_published_nothing_knows_that(tmp_path: Path) -> None:
-    ChunkOutbox(tmp_path / "chunks", 1 << 20).close()
-    Outbox(tmp_path / "batches", 1 << 20).close()
-    for name in ("chunks", "batches"):
-        assert PublishedChanges(tmp_path / name)("run", 0) == []
-        assert PublishedChanges(tmp_path / name)("run", 1) is None
+    Outbox(tmp_path / "fresh", 1 << 20).close()
+    assert PublishedChanges(tmp_path / "fresh")("run", 0) == []
+    assert PublishedChanges(tmp_path / "fresh")("run", 1) is None
 
 
 def test_an_outbox_in_use_is_read(file: Path) -> None:
-    outbox = ChunkOutbox(file, 1 << 20)
-    outbox.publish_chunks("run", [chunk(4, (1, b"four"))])
+    outbox = Outbox(file, 1 << 20)
+    outbox.publish("run", [chunk(4, (1, b"four"))])
     assert PublishedChanges(file)("run", 3) == [b"four"]
     with outbox.chunks() as table:
         table.forget("run", 4)

@@ -1,4 +1,4 @@
-"""A checkpoint whose last batch is divided otherwise than the state is not started."""
+"""A checkpoint whose last epoch is divided otherwise than the state is not started."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.engine.registry import ENGINES, engine
 from wallaroo.errors import RESTORE, UsageError
 from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
@@ -24,11 +23,10 @@ def state(tmp_path: Path) -> Iterator[StateDirectory]:
     directory.close()
 
 
-def plan(state: StateDirectory, name: str, partitions: int) -> None:
-    """Write the files of a first batch of *partitions* partitions as Spark does."""
+def plan(state: StateDirectory, partitions: int) -> None:
+    """Write the files of a first epoch of *partitions* partitions as Spark does."""
     for log in ("offsets", "commits"):
         (state.checkpoint / log).mkdir(parents=True, exist_ok=True)
-    (state.checkpoint / "engine").write_text(name)
     (state.checkpoint / "metadata").write_text('{"id":"bc1071e6-8860-4bda-83e0-d3a64ae5d2c1"}')
     settings = {"conf": {"spark.sql.shuffle.partitions": str(partitions)}}
     lines = ["v1", json.dumps(settings), json.dumps(PLACE)]
@@ -36,17 +34,14 @@ def plan(state: StateDirectory, name: str, partitions: int) -> None:
     (state.checkpoint / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_another_number_of_partitions_in_the_last_batch_is_refused(
-    state: StateDirectory, name: str
-) -> None:
+def test_another_number_of_partitions_in_the_last_epoch_is_refused(state: StateDirectory) -> None:
     """Spark would look for keys in partitions where they are not."""
-    agree(state, LocalFiles(state.path), engine(name))
-    plan(state, name, 2)
-    agree(state, LocalFiles(state.path), engine(name))
+    agree(state, LocalFiles(state.path))
+    plan(state, 2)
+    agree(state, LocalFiles(state.path))
     for partitions in (1, 3):
-        plan(state, name, partitions)
+        plan(state, partitions)
         problem = f"has {partitions} partitions, and the state has 2: if a change of the number"
         with pytest.raises(UsageError, match=problem) as told:
-            agree(state, LocalFiles(state.path), engine(name))
+            agree(state, LocalFiles(state.path))
         assert str(told.value).endswith(RESTORE)

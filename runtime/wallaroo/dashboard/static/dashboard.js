@@ -34,7 +34,7 @@ const format = {
 const application = await (await fetch("application")).json();
 document.title = `${application.name} · Wallaroo`;
 $("name").textContent = application.name;
-const unit = application.unit, phases = Object.keys(unit.phases);
+const phases = ["run", "commit"];
 const graph = drawGraph(application, $("graph"));
 initDeadLetters(application.changeable);
 initPause(application.changeable);
@@ -44,13 +44,6 @@ let points = [];
 let snapshot = null;
 
 $("pipeline").addEventListener("change", () => redraw());
-$("batches-title").textContent = `Last ${unit.name === "batch" ? "batches" : `${unit.name}s`}`;
-$("phases").replaceChildren(...phases.map((phase) => {
-  const entry = element("li"), colour = element("i", "", phase);
-  entry.append(colour, `${phase}: ${unit.phases[phase]}`);
-  return entry;
-}));
-
 const themes = [...$("theme").querySelectorAll("button")];
 for (const button of themes) {
   button.addEventListener("click", () => dispatchEvent(new CustomEvent("choose-theme", { detail: button.value })));
@@ -120,8 +113,6 @@ function show() {
   else if (source) setState("bad", `source ${source.name} is failing`);
   else if (sink) setState("bad", `sink ${sink.name} takes nothing`);
   else if (workers.alive < workers.wanted) setState("waiting", "workers missing");
-  else if (snapshot.batch_fixed_s > snapshot.batch_limit_s / 2 && backlog.seconds > snapshot.batch_limit_s)
-    setState("waiting", `batch limit of ${format.seconds(snapshot.batch_limit_s)} cannot be met: fixed cost ${format.seconds(snapshot.batch_fixed_s)}`);
   else if (backlog.seconds > 60) setState("waiting", "falling behind");
   else setState("good", entering > 0 ? "running" : "idle");
   const times = snapshot.query_restarts === 1 ? "once" : `${snapshot.query_restarts} times`;
@@ -140,7 +131,7 @@ function show() {
       [snapshot.windows.of_joins ? "kept messages" : "open windows", format.count(snapshot.windows.open), watermark(snapshot.windows.watermark_s)],
       ["late", format.count(snapshot.late), "messages"],
     ]),
-    [`last ${unit.name}`, format.seconds(snapshot.checkpoint_age_s), "ago"],
+    ["last publication", format.seconds(snapshot.publication_age_s), "ago"],
   ]);
   showMetrics(graph, snapshot.nodes, format);
   updatePause(snapshot);
@@ -150,7 +141,7 @@ function show() {
   errors();
   restarted();
   updateDeadLetters(snapshot);
-  batches();
+  publications();
   epochs();
   redraw();
 }
@@ -209,23 +200,23 @@ function restarted() {
   body("restarts", snapshot.restarts.map((one) => row([when(one.at), one.part, one.reason])));
 }
 
-function batches() {
-  const last = snapshot.batches.slice(-12).reverse();
-  const total = (batch) => phases.reduce((sum, phase) => sum + (batch.phases[phase] ?? 0), 0);
+function publications() {
+  const last = snapshot.publications.slice(-12).reverse();
+  const total = (one) => phases.reduce((sum, phase) => sum + (one.phases[phase] ?? 0), 0);
   const longest = Math.max(...last.map(total), 0.001);
-  body("batches", last.map((batch) => {
+  body("publications", last.map((one) => {
     const spans = element("div", "", "spans");
     for (const phase of phases) {
       const span = element("span", "", phase);
-      span.style.width = `${(100 * (batch.phases[phase] ?? 0)) / longest}%`;
-      span.title = `${phase}: ${format.seconds(batch.phases[phase] ?? 0)}`;
+      span.style.width = `${(100 * (one.phases[phase] ?? 0)) / longest}%`;
+      span.title = `${phase}: ${format.seconds(one.phases[phase] ?? 0)}`;
       spans.append(span);
     }
     spans.role = "img";
-    spans.ariaLabel = phases.map((phase) => `${phase} ${format.seconds(batch.phases[phase] ?? 0)}`).join(", ");
+    spans.ariaLabel = phases.map((phase) => `${phase} ${format.seconds(one.phases[phase] ?? 0)}`).join(", ");
     const cell = element("td", "", "bars");
     cell.append(spans);
-    return row([String(batch.number), number(format.exact(batch.messages)), number(format.seconds(total(batch))), cell]);
+    return row([String(one.number), number(format.exact(one.messages)), number(format.seconds(total(one))), cell]);
   }));
 }
 

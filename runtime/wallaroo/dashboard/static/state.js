@@ -1,4 +1,4 @@
-// The entities of one key, as of the last committed batch.
+// The entities of one key, as of all that is published.
 import { $, element, moment, request } from "./dom.js";
 
 export function initStateForm() {
@@ -23,8 +23,8 @@ function show(key, { commit, entities }) {
   const counted = entities.length === 1 ? "1 entity found" : `${entities.length} entities found`;
   const found = entities.length ? counted : `No entity has the key ${key}`;
   $("state-result").textContent = commit
-    ? `${found}, as of batch ${commit.batch}, committed ${moment(commit.at)}.`
-    : "No state yet: no batch has been committed.";
+    ? `${found}, as of epoch ${commit.epoch}, committed ${moment(commit.at)}.`
+    : "No state yet: no epoch has ended.";
   $("state-entities").replaceChildren(...entities.flatMap(({ state, entity }) => {
     const title = element("h3", `${state}: ${key}`);
     const content = element("pre", JSON.stringify(entity, null, 2));

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wallaroo.engine.spark.checkpoint.partitions import has_batch, last_batch
-from wallaroo.engine.spark.checkpoint.progress import run_of
-from wallaroo.engine.spark.checkpoint.reader import last_commit
+from wallaroo.engine.spark.checkpoint.epochs import has_epoch, last_commit, last_epoch, run_of
+from wallaroo.engine.spark.checkpoint.files import check_files
 from wallaroo.engine.stored import Commit, StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError, damaged
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed import sealed, unsealed
+from wallaroo.wire.checkpoint_progress import CheckpointProgress
 from wallaroo.wire.chunk_messages import Place
 
 _MARK, _CHUNK = "begun", "chunk"
@@ -31,12 +31,30 @@ def place_of(checkpoint: Path, commit: Commit | None) -> Place:
     """
     if commit is None:
         return Place()
-    file = checkpoint / "offsets" / str(commit.batch)
+    file = checkpoint / "offsets" / str(commit.epoch)
     try:
         return Place.from_json(file.read_text().splitlines()[-1])
     except (OSError, ValueError, TypeError, IndexError) as error:
         msg = f"{file} is corrupt ({error}); restore the state directory from a backup"
         raise UsageError(msg) from error
+
+
+def progress_of(checkpoint: Path) -> CheckpointProgress:
+    """How far the application whose state is in *checkpoint* is; it must not run.
+
+    Raises:
+        UsageError: A file cannot be read.
+    """
+    check_files(checkpoint)
+    if not (checkpoint / "metadata").exists():
+        return CheckpointProgress()
+    place = place_of(checkpoint, last_commit(checkpoint))
+    return CheckpointProgress(run_of(checkpoint), place.chunk, place.offset, place.opening)
+
+
+def is_new(checkpoint: Path) -> bool:
+    """Whether no application has begun to change the state in *checkpoint*."""
+    return not (has_epoch(checkpoint) or has_begun(checkpoint, Place()))
 
 
 def is_imported(checkpoint: Path, name: str) -> bool:
@@ -109,9 +127,9 @@ def check_partitions(layout: StateLayout) -> None:
     Raises:
         RuntimeFailure: It is such a state.
     """
-    if not has_batch(layout.checkpoint):
+    if not has_epoch(layout.checkpoint):
         return
-    partitions = last_batch(layout.checkpoint).partitions
+    partitions = last_epoch(layout.checkpoint).partitions
     if partitions != layout.partitions:
         msg = (
             f"a change of the state in {layout.checkpoint} from {layout.partitions} to "

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from wallaroo.engine.base import Failure
+from wallaroo.engine.spark.errors import Failure
 from wallaroo.errors import RuntimeFailure
 from wallaroo.wire.channel import connect
 from wallaroo.wire.chunk_messages import (

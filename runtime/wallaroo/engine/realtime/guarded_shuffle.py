@@ -45,8 +45,8 @@ def guarded_classes(jars: Path) -> Iterator[tuple[str, bytes]]:
     if connecting != len(_COPIED):
         msg = (
             f"{connecting} classes of Spark's streaming shuffle in {jars} create connections, in "
-            f"place of {len(_COPIED)}, so that these cannot be authenticated; "
-            "use --engine micro-batch"
+            f"place of {len(_COPIED)}, so that these cannot be authenticated; install the PySpark "
+            "that this version of wallaroo requires"
         )
         raise UsageError(msg)
 

@@ -54,7 +54,7 @@ def jar() -> Path:
             except OSError:
                 continue
             return place / name
-    msg = f"the jar of the real-time engine can be written to none of {', '.join(map(str, places))}"
+    msg = f"the jar of the engine can be written to none of {', '.join(map(str, places))}"
     raise UsageError(msg)
 
 
@@ -75,8 +75,8 @@ def compiled(sources: Sequence[Path], scratch: Path) -> Path:
         errors = [line for line in lines if "error:" in line] or lines[-3:]
         first = re.sub(r"^.*?([^/]+\.scala)", r"\1", errors[0]) if errors else "no output"
         msg = (
-            f"the real-time engine does not compile with PySpark {version}, whose interfaces have "
-            f"changed: {first}; use --engine micro-batch"
+            f"the engine does not compile with PySpark {version}, whose interfaces have changed: "
+            f"{first}; install the PySpark that this version of wallaroo requires"
         )
         raise UsageError(msg)
     made = scratch / "realtime.jar"

@@ -37,7 +37,7 @@ from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
-from wallaroo.engine.spark.checkpoint.progress import run_of
+from wallaroo.engine.spark.checkpoint.epochs import run_of
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.chunk_messages import CHANGES, RECORD, Place, Report, pack_json, pack_report
 from wallaroo.wire.frame_socket import FrameSocket

@@ -23,8 +23,8 @@ from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.process_health import note_connections
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import capture_worker_logs, log_event, worker_name
-from wallaroo.engine.base import EngineSettings
 from wallaroo.engine.realtime.state_import import ImportJob
+from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.shipping import locate
 from wallaroo.engine.spark.slots import spark_hash
 from wallaroo.engine.spark.worker_version import check_version, version_here

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.java import start_query, why_ended
-from wallaroo.engine.realtime.metrics import timed
 from wallaroo.engine.realtime.process import CUT_OFF, Job, name_of
 from wallaroo.engine.realtime.shared_files import remove
+from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.supervised_query import NotYet, failure_of
 from wallaroo.system.memory import MemoryKills
 from wallaroo.system.process_end import how_ended
@@ -22,6 +21,8 @@ from wallaroo.wire.chunk_messages import DRIVER, Hello, News
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+OnPublished = Callable[[News], None]
+"""Called with what was published, in a thread of the engine; must be quick."""
 _REASON_S = 3.0
 """Time for Spark to report why a query ends that the gateway has cut off."""
 _ENDED = re.compile(r"process (-?\d+) ended: (-?\d+)")
@@ -35,7 +36,7 @@ class RealTimeQuery:
         session: Spark.
         job: What the processes need.
         name: Name of the application.
-        on_batch: Called with what was published.
+        on_published: Called with what was published.
         on_epochs: Called when epochs have ended, with the seconds for which the stream stood.
         held: Whether the gateway is to hand out no chunks, until `release`.
 
@@ -49,12 +50,12 @@ class RealTimeQuery:
         session: SparkSession,
         job: Job,
         name: str,
-        on_batch: OnBatch,
+        on_published: OnPublished,
         on_epochs: Callable[[Sequence[float]], None] = lambda _seconds: None,
         *,
         held: bool = False,
     ) -> None:
-        self._on_batch = on_batch
+        self._on_published = on_published
         self._on_epochs = on_epochs
         self._attempt = job.attempt
         self._files = job.files
@@ -94,14 +95,6 @@ class RealTimeQuery:
             return cut_off if now - self._cut_off_at > _REASON_S else None
         return self._ended(cut_off)
 
-    def progress(self) -> Sequence[Progress]:
-        """Nothing: each `Batch` has it."""
-        return ()
-
-    def waits(self) -> bool:
-        """Whether nothing is under way as far as is known here."""
-        return True
-
     def hold(self) -> None:
         """Let the gateway hand out no more chunks."""
         self._feed.hold()
@@ -110,7 +103,7 @@ class RealTimeQuery:
         """Let the gateway hand out chunks again."""
         self._feed.release()
 
-    def finish_batch(self, timeout_s: float | None = None) -> None:
+    def finish_epoch(self, timeout_s: float | None = None) -> None:
         """Wait until Spark has the state as of all that is published; see `Feed.finish_epoch`."""
         self._feed.finish_epoch(timeout_s)
 
@@ -142,7 +135,6 @@ class RealTimeQuery:
 
     def _on_news(self, news: News) -> None:
         if news.publications:
-            publications = [timed(one) for one in news.publications]
-            self._on_batch(Batch(news.publications[-1].last, news.tally, publications))
+            self._on_published(news)
         if news.epochs:
             self._on_epochs(news.epochs)

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,30 +15,34 @@ from pathlib import Path
 import structlog
 
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.base import Batch, EngineSettings, OnBatch
-from wallaroo.engine.batch_sizing import BatchCosts
 from wallaroo.engine.gateway_api import GatewayAPI
-from wallaroo.engine.realtime.metrics import RealTimeMetrics
+from wallaroo.engine.realtime.checkpoint import check_partitions
+from wallaroo.engine.realtime.metrics import EngineMetrics
 from wallaroo.engine.realtime.placement import Placement, is_local
 from wallaroo.engine.realtime.process import Job
-from wallaroo.engine.realtime.query import RealTimeQuery
-from wallaroo.engine.realtime.settings import OPERATORS, slots_of
+from wallaroo.engine.realtime.query import OnPublished, RealTimeQuery
+from wallaroo.engine.realtime.reports import Reports
+from wallaroo.engine.realtime.settings import slots_of
 from wallaroo.engine.realtime.shared_files import fresh_directory
-from wallaroo.engine.reports import Reports
+from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark import shipping
 from wallaroo.engine.spark.checkpoint.damage import diagnose
+from wallaroo.engine.spark.checkpoint.leftovers import remove_leftovers
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.checkpoint.schemas import note_schemas
 from wallaroo.engine.spark.checkpoint.tables import table_problem
 from wallaroo.engine.spark.executors import Executors
-from wallaroo.engine.spark.running import RunningOnSpark
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery
 from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure
+from wallaroo.metrics import catalogue
+from wallaroo.metrics.samples import Sample
 from wallaroo.model.loader import ApplicationRef
 from wallaroo.system.disk_space import shortage
+from wallaroo.system.restarts import Restart
+from wallaroo.wire.chunk_messages import News
 
 _LOOK_EVERY_S = 0.05
 """Pause between looks at a query that is started again."""
@@ -48,8 +52,21 @@ _END_S = 3.0
 log = structlog.get_logger("wallaroo")
 
 
-class RunningRealTime(RunningOnSpark):
-    """An application that runs in chunks; see `Engine.start`."""
+class RunningEngine:
+    """An application that runs in chunks, resuming from its state.
+
+    Args:
+        settings: How to run it.
+        program: The application, ready to run.
+        layout: Its state.
+        gateway: Its gateway.
+        launched: Spark, as it starts.
+        scratch: Directory for temporary files.
+        on_published: Called with what was published.
+
+    Raises:
+        WallarooError: It did not start.
+    """
 
     def __init__(
         self,
@@ -59,10 +76,16 @@ class RunningRealTime(RunningOnSpark):
         gateway: GatewayAPI,
         launched: Launch,
         scratch: Path,
-        on_batch: OnBatch,
+        on_published: OnPublished = lambda _news: None,
     ) -> None:
+        check_partitions(layout)
+        layout.checkpoint.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(layout.checkpoint)
+        self._gateway, self._name = gateway, layout.application
+        self._on_published = on_published
         self._reports = Reports(program.application)
-        self.figures = figures = RealTimeMetrics()
+        self.figures = EngineMetrics()
+        """What it has done since it started."""
         self._partitions = layout.partitions
         self._program, self._checkpoint = program, layout.checkpoint
         self._looking_up = threading.Lock()
@@ -73,37 +96,8 @@ class RunningRealTime(RunningOnSpark):
         self._executors: Executors | None = None
         """The executors; None for local Spark."""
         self._placement: Placement | None = None
-        attempts = itertools.count(1)
+        self._attempts = itertools.count(1)
         self._spark = launched.finish()
-
-        def report(batch: Batch) -> None:
-            self._reports.batch(batch)
-            self.figures.on_batch(batch)
-            note_schemas(layout.checkpoint)
-            on_batch(batch)
-
-        def start(committed: OnBatch) -> RealTimeQuery:
-            if self._last is not None:
-                self._last.stop()
-            if self._placement is not None:
-                self._placement.take()
-            try:
-                address = gateway.chunks_address()
-            except RuntimeFailure as error:
-                raise NotYet(str(error)) from error
-            job = self._job
-            files = fresh_directory(job.checkpoint) if self._placement is None else None
-            fresh = dataclasses.replace(job, gateway=address, attempt=next(attempts), files=files)
-            name, held = layout.application, self._held
-            started = RealTimeQuery(
-                self._spark.session, fresh, name, committed, figures.on_epochs, held=held
-            )
-            with self._holding:
-                self._last = started
-                if self._held != held:  # meanwhile
-                    self._apply_hold(started)
-            return started
-
         with self._spark.starting():
             if not is_local(settings.master):
                 self._executors = Executors(self._spark.session, settings.workers)
@@ -125,84 +119,148 @@ class RunningRealTime(RunningOnSpark):
             )
             tables = partial(table_problem, self._spark.session)
             self._query = SupervisedQuery(
-                start,
+                self._start_query,
                 self._spark.ended,
-                report,
-                diagnose=partial(diagnose, layout.checkpoint, tables),
-                shortage=partial(shortage, layout.checkpoint, scratch),
+                partial(diagnose, layout.checkpoint, tables),
+                partial(shortage, layout.checkpoint, scratch),
             )
 
+    def _start_query(self, worked: Callable[[], None]) -> RealTimeQuery:
+        """Start the query; `worked` is called whenever it has published something.
+
+        Raises:
+            NotYet: The gateway, or executors, are not there.
+        """
+
+        def published(news: News) -> None:
+            worked()
+            self._reports.published(news)
+            self.figures.on_published(news)
+            note_schemas(self._checkpoint)
+            self._on_published(news)
+
+        if self._last is not None:
+            self._last.stop()
+        if self._placement is not None:
+            self._placement.take()
+        try:
+            address = self._gateway.chunks_address()
+        except RuntimeFailure as error:
+            raise NotYet(str(error)) from error
+        files = fresh_directory(self._checkpoint) if self._placement is None else None
+        attempt = next(self._attempts)
+        job = dataclasses.replace(self._job, gateway=address, attempt=attempt, files=files)
+        session, held, on_epochs = self._spark.session, self._held, self.figures.on_epochs
+        started = RealTimeQuery(session, job, self._name, published, on_epochs, held=held)
+        with self._holding:
+            self._last = started
+            if self._held != held:  # meanwhile
+                self._apply_hold(started)
+        return started
+
     def failure(self) -> str | None:
-        """See `RunningEngine.failure`."""
+        """Supervise it; returns why it is not restarted, or None while it runs or will run."""
         with self._supervising:
             with contextlib.suppress(Exception):  # Spark may have ended, which is found below
                 self._move_if_outdated()
             return self._query.failure()
 
-    def costs(self) -> BatchCosts | None:
-        """See `RunningEngine.costs`."""
-        return None
+    def restarts(self) -> Sequence[Restart]:
+        """Its last restarts after failures, with the reasons; the oldest first."""
+        return self._query.last_restarts()
+
+    def interruption(self) -> str | None:
+        """Why it does not run at the moment, although it will again; None while it runs."""
+        return self._query.interruption()
+
+    def samples(self) -> list[Sample]:
+        """What it has done since it started, as metrics."""
+        requested, alive = self.workers()
+        return [
+            *self.figures.samples(),
+            Sample(catalogue.WORKERS_WANTED, (), requested),
+            Sample(catalogue.WORKERS_ALIVE, (), alive),
+            Sample(catalogue.QUERY_RESTARTS, (), self._query.restarts),
+        ]
 
     def workers(self) -> tuple[int, int]:
-        """See `RunningEngine.workers`."""
+        """Workers that are requested, and workers that take tasks."""
         if self._executors is None:
             return self._partitions, self._partitions
         return self._executors.wanted, len(self._executors.running())
 
     @contextmanager
     def saved_state(self) -> Iterator[CheckpointState]:
-        """See `RunningEngine.saved_state`."""
+        """The state as of all that is published, whose epoch it ends; one caller at a time."""
         with self._looking_up:
-            self._query.finish_batch()
-            yield CheckpointState(
-                self._spark.session, self._checkpoint, self._program, operators=OPERATORS
-            )
+            self._query.finish_epoch()
+            yield CheckpointState(self._spark.session, self._checkpoint, self._program)
 
-    def finish_batch(self) -> None:
-        """See `RunningEngine.finish_batch`."""
+    def finish_epoch(self) -> None:
+        """Wait until Spark has the state as of all that is published.
+
+        Raises:
+            RuntimeFailure: The query has failed and is not started again.
+        """
         while True:
             try:
-                return self._query.finish_batch()
+                return self._query.finish_epoch()
             except RuntimeFailure:  # the query has failed: what is published is safe, not in Spark
                 if (reason := self.failure() or self._query.lack) is not None:
                     raise RuntimeFailure(reason) from None
                 time.sleep(_LOOK_EVERY_S)
 
     def scale(self, workers: int) -> None:
-        """See `RunningEngine.scale`; `failure` moves the query when the executors are there."""
+        """Run on *workers* workers; `failure` moves the query when the executors are there."""
         if self._executors is not None:
             self._executors.want(workers)
-
-    def remove_surplus(self) -> None:
-        """See `RunningEngine.remove_surplus`; executors leave when the query does not use them."""
 
     def reload(
         self, application: ApplicationRef, program: Program, between: Callable[[], None]
     ) -> None:
-        """See `RunningEngine.reload`; what does not end soon is cut off, and run again."""
+        """Go on with other code of the application, as if it had been started again.
+
+        What does not end soon is cut off, and run again.
+
+        Args:
+            application: The application.
+            program: The same, ready to run.
+            between: Called while nothing runs.
+
+        Raises:
+            RuntimeFailure: It could not be started.
+        """
         with self._supervising, self._looking_up:
             if self._last is not None:
                 self._last.hold()
                 with contextlib.suppress(RuntimeFailure):
-                    self._last.finish_batch(_END_S)
+                    self._last.finish_epoch(_END_S)
             self._query.replace()
             between()
             self._program, self._reports = program, Reports(program.application)
             self._job = dataclasses.replace(self._job, application=application.absolute())
-            self._query.reconsider()
+            self._query.worked()
             if (reason := self._query.failure()) is not None:  # it starts the query
                 raise RuntimeFailure(reason)
 
     def hold(self) -> None:
-        """See `RunningEngine.hold`."""
+        """Let the gateway hand out no chunk until `release`; those under way end.
+
+        A query that fails meanwhile is started again, and held.
+        """
         self._set_held(True)
 
     def release(self) -> None:
-        """See `RunningEngine.release`."""
+        """Let the gateway hand out chunks again."""
         self._set_held(False)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """See `RunningEngine.stop`."""
+        """Stop it; what is not published will be processed again at the next start.
+
+        Args:
+            at_once: Whether to wait for nothing in progress: calls to a gateway that will not come
+                back would be repeated until they time out.
+        """
         self._spark.will_stop()
         if at_once or not self._spark.is_alive():
             self._spark.kill()
@@ -231,6 +289,6 @@ class RunningRealTime(RunningOnSpark):
         log.info("query moves", executors=self._executors.running(), wanted=self._executors.wanted)
         self._last.hold()
         with contextlib.suppress(RuntimeFailure):  # it has failed: its messages are run again
-            self._last.finish_batch()
+            self._last.finish_epoch()
         self._query.replace()
         self._executors.remove_surplus()

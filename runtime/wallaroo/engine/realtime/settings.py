@@ -14,8 +14,6 @@ SETTINGS = {
     "spark.plugins": "wallaroo.realtime.Plugin",
     "spark.wallaroo.python": sys.executable,
 }
-OPERATORS = 1
-"""Stateful operators of the query: one has the entities of all levels of an application."""
 LONGEST_EPOCH_MS = 24 * 3600 * 1000
 """Spark's bound of an epoch; the gateway ends epochs long before."""
 

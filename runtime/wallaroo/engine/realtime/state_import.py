@@ -32,8 +32,7 @@ from wallaroo.engine.realtime.frames import (
     send_appended,
 )
 from wallaroo.engine.realtime.java import start_query, why_ended
-from wallaroo.engine.spark.checkpoint import owner
-from wallaroo.engine.spark.checkpoint.progress import run_of
+from wallaroo.engine.spark.checkpoint.epochs import run_of
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.stored import StateLayout
@@ -61,8 +60,8 @@ class _Part(NamedTuple):
 def write_rows(packed: Iterable[Sequence[Packed]], file: Path) -> None:
     """Write the records to append to logs of buckets to *file*, for `import_state`."""
     with file.open("wb") as out:
-        for batch in packed:
-            for one in batch:
+        for block in packed:
+            for one in block:
                 out.write(_RECORD.pack(one.bucket, len(one.blob)))
                 out.write(one.blob)
 
@@ -79,7 +78,7 @@ def import_state(session: SparkSession, layout: StateLayout, file: Path, name: s
     Raises:
         RuntimeFailure: Spark failed.
     """
-    owner.take(layout.checkpoint, "real-time")
+    layout.checkpoint.mkdir(parents=True, exist_ok=True)
     job = ImportJob(file, name, slots_for(layout.buckets), layout.checkpoint)
     try:
         _run(session, job, layout)

@@ -1,7 +1,7 @@
 """Java's archive of loaded classes, which a virtual machine maps instead of loading them again.
 
-Spark loads about fifteen thousand classes before its first batch, which takes a third of its start.
-An archive belongs to one Java and one set of jars: it is stored next to the jars, its name contains
+Spark loads about fifteen thousand classes before its first epoch, which takes a third of its start.
+An archive belongs to one Java and one set of jars: it is stored next to Spark's, its name contains
 digests of Java's path and of both, and a Java that cannot use it runs without (`-Xshare:auto`).
 Source: JEP 350, dynamic archives.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from wallaroo.errors import RuntimeFailure
@@ -23,28 +24,34 @@ def home_of(java: str) -> Path:
     return Path(os.path.realpath(java)).parents[1]
 
 
-def archive_of(java: str, jars: Path) -> Path:
-    """Return the path of the archive of *java* and *jars*, which need not exist."""
+def archive_of(java: str, jars: Path, more: Sequence[Path] = ()) -> Path:
+    """Return the path of the archive of *java* and the jars of Spark, which need not exist.
+
+    Args:
+        java: Path of `java`.
+        jars: Directory of Spark's jars.
+        more: Jars that are loaded after them.
+    """
     content = hashlib.sha256()
     classes = home_of(java) / "lib" / "modules"  # those of Java itself
-    for file in (classes, *sorted(jars.glob("*.jar"))):
+    for file in (classes, *sorted(jars.glob("*.jar")), *more):
         if file.exists():
             status = file.stat()
             content.update(f"{file} {status.st_size} {status.st_mtime_ns}\n".encode())
     return jars.parent / f"wallaroo-{_place_of(java)}-{content.hexdigest()[:16]}.jsa"
 
 
-def remove_outdated(java: str, jars: Path) -> None:
-    """Remove archives of earlier versions of *java* and *jars*."""
-    archive = archive_of(java, jars)
+def remove_outdated(java: str, jars: Path, more: Sequence[Path]) -> None:
+    """Remove archives of earlier versions of *java* and the jars; arguments as of `archive_of`."""
+    archive = archive_of(java, jars, more)
     for other in jars.parent.glob(f"wallaroo-{_place_of(java)}-*.jsa"):
         if other not in {archive, _base_of(archive)}:
             other.unlink()
 
 
-def sharing_options(java: str, jars: Path) -> list[str]:
+def sharing_options(java: str, jars: Path, more: Sequence[Path]) -> list[str]:
     """Return the options with which *java* uses the archive; empty if it does not exist."""
-    archive = archive_of(java, jars)
+    archive = archive_of(java, jars, more)
     if not archive.exists():
         return []
     base = _base_of(archive)
@@ -52,8 +59,8 @@ def sharing_options(java: str, jars: Path) -> list[str]:
     return [f"-XX:SharedArchiveFile={files}", *_QUIET]
 
 
-def recording_options(java: str, jars: Path, file: Path) -> list[str]:
-    """Return the options with which *java* writes an archive of its classes to *file*.
+def recording_options(java: str, archive: Path, file: Path) -> list[str]:
+    """Return the options with which *java* writes what will be *archive* to *file*.
 
     Raises:
         RuntimeFailure: This Java cannot create archives.
@@ -62,7 +69,7 @@ def recording_options(java: str, jars: Path, file: Path) -> list[str]:
     if (home_of(java) / "lib" / "server" / "classes.jsa").exists():
         return options
     # small runtimes in packages lack the archive of Java's own classes
-    base, dumped = _base_of(archive_of(java, jars)), file.with_suffix(".base")
+    base, dumped = _base_of(archive), file.with_suffix(".base")
     command = [java, "-XX:+UseSerialGC", "-Xshare:dump", f"-XX:SharedArchiveFile={dumped}"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode or not dumped.exists():

@@ -1,9 +1,21 @@
-"""Extracts the cause from Spark's lengthy error messages."""
+"""Why a query has ended: the cause, extracted from Spark's lengthy error messages."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a query that was started no longer runs."""
+
+    reason: str
+    final: bool = False
+    """Whether it would fail for the same reason when started again."""
+    damage: bool = False
+    """Whether files of its state cannot be read, which few further attempts decide."""
 
 
 def cause_of(error: str) -> str:

@@ -1,13 +1,12 @@
 """Scales the executors of a running session.
 
 Additional executors are requested; surplus ones are decommissioned: they finish their tasks and get
-no new ones. Nothing is lost with an executor: state is in the checkpoint, and a batch can read its
-messages again.
+no new ones. Nothing is lost with an executor: state is in the checkpoint, and the journal has the
+messages.
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -17,41 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = structlog.get_logger("wallaroo")
-
-
-def local_workers(session: SparkSession) -> int:
-    """Return the number of tasks that local Spark runs concurrently; 0 after it has ended."""
-    from py4j.protocol import Py4JError
-
-    try:
-        context = session._jsc.sc()
-        profile = context.resourceProfileManager().defaultResourceProfile()
-        return int(context.schedulerBackend().maxNumConcurrentTasks(profile))
-    except (Py4JError, OSError):  # its virtual machine has ended
-        return 0
-
-
-def running_tasks(session: SparkSession) -> int:
-    """Return the number of tasks that are running, those included whose job has been aborted."""
-    counts = session._jsc.sc().taskScheduler().runningTasksByExecutors()
-    return sum(int(count) for count in counts.values().mkString(" ").split())
-
-
-def unload_state(session: SparkSession) -> None:
-    """Let local Spark forget the state of queries that have ended, and write nothing more of it."""
-    states: Any = session._jvm.org.apache.spark.sql.execution.streaming.state
-    getattr(getattr(states, "StateStore$"), "MODULE$").stop()
-
-
-def start_workers(session: SparkSession) -> None:
-    """Start the workers of local Spark in a thread, so that the first batch need not wait."""
-
-    def start() -> None:
-        with contextlib.suppress(Exception):  # problems with workers will be reported by a batch
-            rows = session.range(local_workers(session))
-            rows.mapInArrow(lambda batches: batches, rows.schema).collect()
-
-    threading.Thread(target=start, name="workers", daemon=True).start()
 
 
 class Executors:
@@ -93,7 +57,7 @@ class Executors:
             self._wanted = number
 
     def remove_surplus(self) -> None:
-        """Decommission surplus executors, the newest first; best called between batches."""
+        """Decommission surplus executors, the newest first; best called between epochs."""
         with self._lock:
             if surplus := self.running()[self._wanted :]:
                 log.info("executors leave", executors=surplus, wanted=self._wanted)

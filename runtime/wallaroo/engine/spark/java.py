@@ -116,7 +116,7 @@ def java_command(
         f"-Xmx{memory}",
         "-XX:+IgnoreUnrecognizedVMOptions",
         "-XX:-UsePerfData",
-        # Java only copies rows and plans batches: fast compilation matters more than the best
+        # Java only copies rows: fast compilation matters more than the best
         # code, and threads of compilers and collectors must not compete with the workers
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
@@ -160,7 +160,7 @@ class Java:
     Args:
         memory: Maximum heap size, in the format of `-Xmx`.
         options: Additional options of the virtual machine.
-        log_line: Called, in a thread, with each line that it or a Python worker prints; during
+        log_line: Called, in a thread, with each line that it or a Python process prints; during
             shutdown only with events of workers, because interrupted work causes error messages.
         jars: Additional jars.
 
@@ -177,7 +177,7 @@ class Java:
     ) -> None:
         java = find_java()
         archiving = any("Archive" in option for option in options)
-        shared = [] if archiving else sharing_options(java, spark_jars())
+        shared = [] if archiving else sharing_options(java, spark_jars(), jars)
         self._home = home_of(java)
         self._directory = tempfile.TemporaryDirectory(prefix="wallaroo-java-")
         self._connection_file = Path(self._directory.name, "connection")
@@ -281,7 +281,7 @@ class Java:
         """Kill it immediately, and reset PySpark's connection."""
         self.will_end()
         with contextlib.suppress(ProcessLookupError):  # it has ended
-            os.killpg(self._process.pid, signal.SIGKILL)  # including the process that plans batches
+            os.killpg(self._process.pid, signal.SIGKILL)  # including the agent and its processes
         self._process.wait()
         self.stop()
 

@@ -64,7 +64,7 @@ def settings(
         "spark.decommission.enabled": "true",
         "spark.kubernetes.decommission.script": "wallaroo-decommission",
         "spark.blockManager.port": str(BLOCK_PORT),
-        # a batch starts with the available executors
+        # the query starts with the available executors
         "spark.scheduler.minRegisteredResourcesRatio": "0",
         "spark.kubernetes.allocation.batch.delay": "1s",
         # a forced removal of a pod is not reported: polling detects it

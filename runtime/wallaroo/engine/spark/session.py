@@ -1,4 +1,4 @@
-"""A Spark session configured for short batches of large rows, with the reasons for the settings."""
+"""A Spark session that moves few, large rows and keeps state, with the reasons for its settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,15 +18,13 @@ from wallaroo.engine.spark.java import Java
 from wallaroo.engine.spark.protection import protected
 from wallaroo.engine.spark.user_settings import driver_memory
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.system.private_files import DIRECTORY_MODE, MASK
+from wallaroo.system.private_files import MASK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _END_KNOWN_S = 1.0
 """Time to wait for the exit code of a virtual machine after a call to it has failed."""
-_SOCKET_PATH, _SOCKET_NAME = 104, 48
-"""Bytes of a Unix socket's path on the strictest system, and of the names that Spark makes."""
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 _SETTINGS: Mapping[str, str] = {
@@ -34,16 +32,9 @@ _SETTINGS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     # nothing listens beyond this machine unless the master asks for it
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.daemon.module": "wallaroo.engine.spark.daemon",
-    # this would be set only in the environment of readers' workers, and workers with different
-    # environments are forked from separate daemons, which would double the number of processes
-    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # compressing few, large rows between processes on one machine has no benefit
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
-    # waiting for a better location costs more than it gains
-    "spark.locality.wait": "0s",
     "spark.speculation": "false",
     "spark.sql.adaptive.enabled": "false",
     # transformWithState requires RocksDB; with changelogs, a commit costs only what has changed
@@ -51,7 +42,7 @@ _SETTINGS: Mapping[str, str] = {
         f"{_STREAMING}.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # the default manager forks `readlink` about forty times per batch
+    # the default manager forks `readlink` about forty times per epoch
     "spark.sql.streaming.checkpointFileManagerClass": (
         f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -63,16 +54,6 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
-    # for blocks of 16 MiB and more, Arrow allocates memory from the system each time
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(1024**2),
-    # rows of a log that are read at a time, each of up to 256 KiB; Java holds them several times
-    "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch": "32",
-    # if a task fails this often, the batch fails and is reprocessed when the query restarts
-    "spark.task.maxFailures": "4",
-    # If an executor is lost, its output is not recomputed after some tasks have used it, because
-    # user code may not be deterministic: the whole batch is reprocessed.
-    "spark.stage.maxConsecutiveAttempts": "1",
 }
 
 
@@ -87,7 +68,7 @@ class SparkSettings:
     local_dir: Path
     """Directory for Spark's scratch files."""
     memory: str = "1g"
-    """Heap size of the driver's virtual machine, through which rows pass in blocks."""
+    """Heap size of the driver's virtual machine."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """Additional Spark settings, which override those of the runtime."""
     jars: tuple[Path, ...] = ()
@@ -152,8 +133,7 @@ class Launch:
     Args:
         name: Name of the application.
         settings: Settings of Spark.
-        python_path: Directories from which workers must be able to import.
-        log_line: Called with each line that Spark or a worker prints.
+        log_line: Called with each line that Spark or a process prints.
 
     Raises:
         UsageError: No suitable Java is installed, Spark is already running in this process, or the
@@ -164,7 +144,6 @@ class Launch:
         self,
         name: str,
         settings: SparkSettings,
-        python_path: Sequence[str] = (),
         log_line: Callable[[str], None] = lambda _line: None,
     ) -> None:
         # PySpark has one virtual machine per process: an existing one would be reused, and stopped
@@ -174,12 +153,8 @@ class Launch:
                 "use another process"
             )
             raise UsageError(msg)
-        # workers must use this interpreter, with the same modules
-        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-        os.environ["PYTHONPATH"] = os.pathsep.join(
-            [*python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
-        )
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        address = settings.extra.get("spark.driver.bindAddress", "127.0.0.1")
+        os.environ.setdefault("SPARK_LOCAL_IP", address)
         self._name, self._settings = name, settings
         options = shlex.split(settings.extra.get("spark.driver.extraJavaOptions", ""))
         memory = driver_memory(settings.extra, settings.memory)
@@ -201,13 +176,11 @@ class Launch:
             builder = builder.config("spark.local.dir", str(settings.local_dir))
             chosen = {
                 **_SETTINGS,
-                **_sockets_in(settings.local_dir, settings.master),
                 **protected(settings.master),
                 **settings.extra,
             }
             for setting, value in chosen.items():
                 builder = builder.config(setting, value)
-            _quiet_accumulators()
             with _signal_handlers_kept():
                 session = builder.getOrCreate()
             _no_checksum_files(session)
@@ -227,26 +200,6 @@ class Launch:
         if self._java.is_alive():
             self._java.kill()
         self._java.stop()
-
-
-def _sockets_in(directory: Path, master: str) -> dict[str, str]:
-    """Settings that let workers' sockets be in *directory*, which is private, and not in `/tmp`.
-
-    Executors on other machines do not have it, and a longer path would not fit in an address.
-    """
-    fits = len(os.fsencode(directory)) + _SOCKET_NAME < _SOCKET_PATH
-    if not (master.startswith("local") and fits):
-        return {}
-    directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
-    return {"spark.python.unix.domain.socket.dir": str(directory)}
-
-
-def _quiet_accumulators() -> None:
-    """Keep PySpark from printing tracebacks when Java closes its accumulator connection."""
-    from pyspark import accumulators
-
-    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
-        server.handle_error = lambda *_: None
 
 
 @contextlib.contextmanager

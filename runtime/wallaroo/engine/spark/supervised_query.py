@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -10,9 +9,8 @@ from typing import Protocol
 
 import structlog
 
-from wallaroo.engine.base import Batch, Failure, OnBatch, Progress
 from wallaroo.engine.spark.checkpoint.damage import Diagnosis, damaged_file_in, is_damage
-from wallaroo.engine.spark.errors import cause_of
+from wallaroo.engine.spark.errors import Failure, cause_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.restarts import Restart, Restarts
 
@@ -20,12 +18,10 @@ log = structlog.get_logger("wallaroo")
 
 _MOST_DAMAGED = 2
 """Failures to read the state within some minutes after which a damaged file ends the run: the first
-may be a disk's hiccup. Batches that succeed in between may be of other partitions."""
+may be a disk's hiccup."""
 _DAMAGED_S = 600.0
 """Seconds within which these failures count together."""
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
-_LATE = "Python worker failed to connect back"
-"""What Spark says if one of its Python processes was not up in 10 s, as on a busy machine."""
 _LOOK_AGAIN_S = 0.2
 """Pause before a query is started again that lacked something."""
 
@@ -44,17 +40,11 @@ class Query(Protocol):
     def failure(self) -> Failure | None:
         """Return why it stopped by itself; None while it runs."""
 
-    def progress(self) -> Sequence[Progress]:
-        """Return the progress of batches that have ended since the last call; may skip some."""
-
-    def waits(self) -> bool:
-        """Whether it waits for messages and no batch is running."""
-
-    def finish_batch(self) -> None:
-        """Wait until the running batch, if there is one, is committed."""
+    def finish_epoch(self) -> None:
+        """Wait until Spark has the state as of all that is published."""
 
     def stop(self) -> None:
-        """Stop it; an uncommitted batch is reprocessed at the next start."""
+        """Stop it; what is not published is processed again at the next start."""
 
 
 def failure_of(error: str) -> Failure:
@@ -79,37 +69,25 @@ class SupervisedQuery:
     """A query that is restarted when it fails.
 
     Args:
-        start: Starts the query.
+        start: Starts the query, and is given what to call whenever that has published something.
         ended: Returns how the process under the engine ended; None while it runs.
-        on_batch: Called after each committed batch.
-        on_progress: Called, by `failure`, with the progress of each batch.
         diagnose: Finds out why the state cannot be read, from what Spark says.
         shortage: Says which disk is full; None if none is. The query waits until there is room.
-        unfinished: Returns how many tasks of the last run have not ended. The query is started
-            again when there are none: they could write state under that of the next run.
     """
 
     def __init__(
         self,
-        start: Callable[[OnBatch], Query],
+        start: Callable[[Callable[[], None]], Query],
         ended: Callable[[], str | None],
-        on_batch: OnBatch,
-        on_progress: Callable[[Progress], None] = lambda _progress: None,
         diagnose: Callable[[str], Diagnosis] = lambda reason: Diagnosis(reason, True),
         shortage: Callable[[], str | None] = lambda: None,
-        unfinished: Callable[[], int] = lambda: 0,
     ) -> None:
         self._start = start
         self._ended = ended
-        self._on_batch = on_batch
-        self._on_progress = on_progress
         self._diagnose = diagnose
         self._shortage = shortage
-        self._unfinished = unfinished
         self._damaged: deque[float] = deque(maxlen=_MOST_DAMAGED)
         """When the last failures to read the state were."""
-        self._progress_pending = False
-        """Whether batches have ended whose progress has not been reported."""
         self.restarts = 0
         """Number of restarts."""
         self._restarts = Restarts()
@@ -121,22 +99,16 @@ class SupervisedQuery:
         """What the query lacks, as last logged; empty if nothing."""
         self._running: Query = _NotStarted()
         try:
-            self._running = start(self._batch)
+            self._running = start(self.worked)
         except NotYet as reason:
             self._is_planned = True
             self._wait(reason)
-        except Exception as error:
-            if _LATE not in str(error) or ended() is not None:
-                raise
-            self._give_up_or_wait(failure_of(str(error)))
 
     def failure(self) -> str | None:
         """Check the query and restart it if necessary; returns why that has been given up."""
         try:
             if self._restart_at is None:
                 failure = self._running.failure()
-                if self._progress_pending:
-                    self._report_progress()
             elif time.monotonic() < self._restart_at:
                 return None
             else:
@@ -195,14 +167,11 @@ class SupervisedQuery:
         """Start the query again.
 
         Raises:
-            NotYet: Tasks of its last run have not ended, or it lacks something.
+            NotYet: It lacks something.
         """
-        if unfinished := self._unfinished():
-            msg = f"{unfinished} tasks of its last run have not ended"
-            raise NotYet(msg)
         if (lack := self._shortage()) is not None:
             raise NoRoom(lack)
-        return self._start(self._batch)
+        return self._start(self.worked)
 
     def _wait(self, reason: NotYet) -> None:
         self._restart_at = time.monotonic() + _LOOK_AGAIN_S
@@ -235,35 +204,17 @@ class SupervisedQuery:
         self._running.stop()
         self._restart_at, self._is_planned = time.monotonic(), True
 
-    def reconsider(self) -> None:
-        """Count failures anew, because the code is another one."""
+    def worked(self) -> None:
+        """Count failures anew: it has published something, or its code is another one."""
         self._restarts.worked()
 
-    def _report_progress(self) -> None:
-        batches = self._running.progress()
-        self._progress_pending = not batches  # Spark reports a moment after publishing the batch
-        for progress in batches:
-            self._on_progress(progress)
-
-    def waits(self) -> bool:
-        """Whether it waits for messages and no batch is running."""
-        return self._running.waits()
-
-    def finish_batch(self) -> None:
-        """Wait until the running batch, if there is one, is committed."""
-        self._running.finish_batch()
+    def finish_epoch(self) -> None:
+        """Wait until Spark has the state as of all that is published."""
+        self._running.finish_epoch()
 
     def stop(self) -> None:
-        """Stop it, and report the progress of its last batches."""
+        """Stop it."""
         self._running.stop()
-        if self._progress_pending:
-            with contextlib.suppress(Exception):  # the engine may have ended
-                self._report_progress()
-
-    def _batch(self, batch: Batch) -> None:
-        self._restarts.worked()
-        self._on_batch(batch)
-        self._progress_pending = True
 
 
 class _NotStarted:
@@ -273,16 +224,8 @@ class _NotStarted:
         """See `Query.failure`."""
         return None
 
-    def progress(self) -> Sequence[Progress]:
-        """See `Query.progress`."""
-        return ()
-
-    def waits(self) -> bool:
-        """See `Query.waits`."""
-        return True
-
-    def finish_batch(self) -> None:
-        """See `Query.finish_batch`."""
+    def finish_epoch(self) -> None:
+        """See `Query.finish_epoch`."""
         msg = "the query has not started yet"
         raise RuntimeFailure(msg)
 

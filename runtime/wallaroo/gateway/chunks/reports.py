@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wallaroo.gateway.outbox.chunks import FinishedChunk
-from wallaroo.observability.tracing import BatchId
+from wallaroo.observability.tracing import PublicationId
 from wallaroo.wire.chunk_messages import News, Publication, pack_news
 from wallaroo.wire.records import Tally
 
@@ -65,10 +65,10 @@ class PublicationReports:
             self._publications.append(publication)
         if self._traces is None:
             return
-        batch = BatchId(query, last.number)
-        if self._traces.published(batch, last.end) or now - self._traced_at > _EVERY_S:
+        number = PublicationId(query, last.number)
+        if self._traces.published(number, last.end) or now - self._traced_at > _EVERY_S:
             self._traced_at = now
-            self._traces.publication(batch, publication)
+            self._traces.publication(number, publication)
 
     def epoch_ended(self, stood_s: float) -> None:
         """Note that an epoch has ended, and that no chunk was handed out for *stood_s* seconds."""

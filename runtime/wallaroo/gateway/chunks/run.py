@@ -26,7 +26,8 @@ from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.chunks.ticks import Ticks
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder, Stopped
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.outbox.chunks import ChunkOutbox, FinishedChunk, Progress
+from wallaroo.gateway.outbox.chunks import FinishedChunk, Progress
+from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.chunk_messages import (
     BEGIN,
@@ -83,7 +84,7 @@ class ChunkRun:
         hello: Hello,
         journal: Journal,
         tail: Callable[[], JournalTail],
-        outbox: ChunkOutbox,
+        outbox: Outbox,
         evidence: EvidenceFinder,
         resumes: Resumes,
         pace: Pace,
@@ -402,7 +403,7 @@ class ChunkRun:
         """Publish *chunks*, once the disk has room."""
         query = self._query
         assert query is not None
-        return self._with_room(lambda: self._outbox.publish_chunks(query, chunks, self._evidence))
+        return self._with_room(lambda: self._outbox.publish(query, chunks, self._evidence))
 
     def _report(self, *, at_once: bool = False) -> None:
         """Report to the driver what was published, if it is time or *at_once*."""

@@ -22,7 +22,7 @@ from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.outbox.chunks import ChunkOutbox
+from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.wire.chunk_messages import DRIVER, FAILED, HELLO, Hello, json_in, pack_json
 from wallaroo.wire.frame_socket import FrameSocket, Stream
 
@@ -52,7 +52,7 @@ class ChunkServer:
         listener: Listener,
         journal: Journal,
         journal_file: Path,
-        outbox: ChunkOutbox,
+        outbox: Outbox,
         leases: Leases,
         evidence: EvidenceFinder,
         pace: Pace,

@@ -18,20 +18,16 @@ from wallaroo.errors import DamagedFile
 from wallaroo.gateway.consistency.agreement import ACCEPT, JOURNAL, OUTBOX, Holdings, read_held
 from wallaroo.gateway.database import connect, transaction
 from wallaroo.gateway.dead_letters.store import SCHEMA as LETTERS_SCHEMA
-from wallaroo.gateway.journal.chunk_rows import INSERT, renumber_sums, row_of
+from wallaroo.gateway.journal.chunk_rows import renumber_sums
 from wallaroo.gateway.journal.journal import SCHEMA as JOURNAL_SCHEMA
 from wallaroo.gateway.journal.openings import SCHEMA as OPENINGS_SCHEMA
 from wallaroo.gateway.journal.openings import Opening, is_known, write_openings
-from wallaroo.gateway.journal.positions import time_in
 from wallaroo.gateway.journal.stream_positions import REPLAYS
 from wallaroo.gateway.journal.stream_positions import SCHEMA as MARKS_SCHEMA
-from wallaroo.gateway.outbox.chunks import SCHEMA as CHUNKS_SCHEMA
 from wallaroo.gateway.outbox.outbox import SCHEMA as OUTBOX_SCHEMA
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed import sealed, unsealed
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
-from wallaroo.wire.records import JOURNAL as JOURNAL_LOG
-from wallaroo.wire.records import TICK_SOURCE
 
 _FILE = "accept.json"
 
@@ -74,7 +70,7 @@ def accept_if_asked(directory: Path) -> None:
         ).fetchone()
     if held.is_behind(progress) or held.is_ahead(progress):
         with contextlib.closing(connect(directory / OUTBOX)) as outbox:
-            outbox.executescript(OUTBOX_SCHEMA + CHUNKS_SCHEMA + LETTERS_SCHEMA)
+            outbox.executescript(OUTBOX_SCHEMA + LETTERS_SCHEMA)
             _renew(outbox, progress, replays)
     file.unlink()
 
@@ -83,54 +79,38 @@ def _move(
     journal: sqlite3.Connection, progress: CheckpointProgress, held: Holdings, departs: int
 ) -> None:
     """Renumber the messages that the checkpoint does not know, from its offset on."""
-    planned, committed = held.planned(progress), held.committed(progress)
+    reached = held.reached(progress)
     known = is_known(held.openings, progress.opening)
     strange = departs if known else held.processed
-    kept = max(committed, strange) if known else committed
-    done = min(committed, strange) if known else strange
+    done = min(reached, strange) if known else strange
     with transaction(journal):
         journal.execute("DELETE FROM chunk WHERE first < ?", (done,))
         # by way of negative numbers: others may still have the new ones
-        shift = planned - strange
+        shift = reached - strange
         moved = journal.execute(
             "UPDATE chunk SET first = -1 - (first + ?) WHERE first >= ?", (shift, strange)
         ).rowcount
         journal.execute("UPDATE chunk SET first = -1 - first WHERE first < 0")
         renumber_sums(journal)
-        if kept < planned:  # a batch was planned that takes them
-            (arrived_ns,) = journal.execute(
-                "SELECT coalesce(min(arrived_ns), ?) FROM chunk WHERE first >= ?",
-                (time_in(journal), planned),
-            ).fetchone()
-            journal.execute(INSERT, row_of(kept, planned - kept, TICK_SOURCE, arrived_ns, b""))
         journal.executemany(
             "INSERT OR REPLACE INTO position VALUES (?, ?)",
-            [("trimmed", committed), ("processed", committed)],
+            [("trimmed", reached), ("processed", reached)],
         )
         write_openings(journal, [Opening(0, progress.opening)] if progress.opening else [])
-    log.warning("journal accepted", resumes_at=planned, chunks_renumbered=moved)
+    log.warning("journal accepted", resumes_at=reached, chunks_renumbered=moved)
 
 
 def _renew(outbox: sqlite3.Connection, progress: CheckpointProgress, replays: int) -> None:
-    """Let the outbox take the next batch, and start a new numbering of outputs.
+    """Let the outbox take the chunk after the checkpoint's, and start a new numbering of outputs.
 
     Numbers of the old one may have been used for outputs that are lost, or that are produced again
-    differently; the same holds for replays. The batch that was planned last is reprocessed as it
-    was, so it stays published if it is.
+    differently; the same holds for replays.
     """
-    (last,) = outbox.execute(
-        "SELECT coalesce(max(number), -1) FROM batch WHERE run = ?", (progress.run,)
-    ).fetchone()
-    number = progress.published if last < progress.published else progress.batch
     with transaction(outbox):
-        if progress.in_chunks:
-            number, end = progress.batch, progress.committed.get(JOURNAL_LOG, 0)
-            place = (progress.run, number, end)
-            outbox.execute("INSERT OR REPLACE INTO progress VALUES (?, ?, ?)", place)
-            outbox.execute("DELETE FROM forgotten WHERE run = ?", (progress.run,))
-        else:
-            outbox.execute("INSERT OR REPLACE INTO batch VALUES (?, ?)", (progress.run, number))
-        outbox.execute("DELETE FROM change WHERE run = ? AND epoch > ?", (progress.run, number))
+        place = (progress.run, progress.chunk, progress.end)
+        outbox.execute("INSERT OR REPLACE INTO progress VALUES (?, ?, ?)", place)
+        outbox.execute("DELETE FROM forgotten WHERE run = ?", (progress.run,))
+        outbox.execute("DELETE FROM change WHERE run = ? AND chunk > ?", place[:2])
         outbox.execute("DELETE FROM identity")
         outbox.execute("INSERT INTO identity VALUES (?)", (uuid.uuid4().hex,))
         for sink, last in outbox.execute("SELECT sink, last FROM sequence").fetchall():
@@ -147,4 +127,4 @@ def _renew(outbox: sqlite3.Connection, progress: CheckpointProgress, replays: in
             "ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)",
             (replays,),
         )
-    log.warning("outbox accepted", after_batch=number)
+    log.warning("outbox accepted", after_chunk=progress.chunk)

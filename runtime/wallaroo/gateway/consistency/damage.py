@@ -20,8 +20,8 @@ from wallaroo.gateway.database import check_structure, connect, named, reading, 
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
 from wallaroo.gateway.journal.chunk_rows import COLUMNS, INSERT, Row, damaged_range, row_of
 from wallaroo.gateway.journal.positions import time_in
-from wallaroo.gateway.outbox.queues import damaged_outputs
-from wallaroo.gateway.outbox.staging import check_change, outputs_sum
+from wallaroo.gateway.outbox.chunks import CHANGE, check_change
+from wallaroo.gateway.outbox.queues import damaged_outputs, outputs_sum
 from wallaroo.gateway.row_sums import check_rows
 from wallaroo.system.printable import printable
 from wallaroo.wire.records import TICK_SOURCE, FailedMessage, Outputs
@@ -52,7 +52,7 @@ class _Piece(NamedTuple):
     """Damaged outputs."""
 
     position: int
-    staged: int
+    piece: int
     sink: int
     outputs: int
     number: int
@@ -98,24 +98,23 @@ def _tables(database: sqlite3.Connection) -> set[str]:
 
 def _check_changes(database: sqlite3.Connection) -> None:
     if "change" in _tables(database):
-        rows = database.execute("SELECT run, epoch, state, bucket, change, sum FROM change")
-        for run, epoch, *change, total in rows:
-            check_change(database, run, epoch, change, total)
+        for row in database.execute(f"SELECT {CHANGE} FROM change"):
+            check_change(database, row)
 
 
 def _damaged_pieces(database: sqlite3.Connection) -> Iterator[_Piece]:
-    if not {"published", "staged"} <= _tables(database):
+    if not {"published", "piece"} <= _tables(database):
         return
-    for position, staged, sink, outputs, number, *content, total in database.execute(
-        "SELECT position, staged, published.sink, count, number, staged.sink, lengths, data, sum "
-        "FROM published LEFT JOIN staged ON staged.id = staged ORDER BY position"
+    for position, piece, sink, outputs, number, *content, total in database.execute(
+        "SELECT position, piece, published.sink, count, number, piece.sink, lengths, data, sum "
+        "FROM published LEFT JOIN piece ON piece.id = piece ORDER BY position"
     ):
         if total is None:  # they are missing
-            yield _Piece(position, staged, sink, outputs, number, b"")
+            yield _Piece(position, piece, sink, outputs, number, b"")
             continue
         found = Outputs(*content)
         if found.sink != sink or outputs_sum(found) != total:
-            yield _Piece(position, staged, sink, outputs, number, found.data)
+            yield _Piece(position, piece, sink, outputs, number, found.data)
 
 
 def _damaged_ranges(file: Path) -> list[_Range]:
@@ -177,7 +176,7 @@ def _set_outputs_aside(file: Path, pieces: Sequence[_Piece]) -> None:
         keep_letter(file, 0, "", place, one.data)
         with contextlib.closing(connect(file)) as outbox, transaction(outbox):
             outbox.execute("DELETE FROM published WHERE position = ?", (one.position,))
-            outbox.execute("DELETE FROM staged WHERE id = ?", (one.staged,))
+            outbox.execute("DELETE FROM piece WHERE id = ?", (one.piece,))
             outbox.execute(
                 "INSERT INTO delivered VALUES (?, ?) "
                 "ON CONFLICT (sink) DO UPDATE SET count = count + excluded.count",

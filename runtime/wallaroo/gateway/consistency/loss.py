@@ -21,7 +21,7 @@ from wallaroo.gateway.journal.journal import SCHEMA as JOURNAL_SCHEMA
 from wallaroo.gateway.journal.openings import is_known
 from wallaroo.gateway.journal.positions import time_in
 from wallaroo.gateway.marks import Mark, mark_file, read_mark, remove_mark
-from wallaroo.gateway.outbox.outbox import publications
+from wallaroo.gateway.outbox.outbox import published_chunks
 from wallaroo.wire.records import TICK_SOURCE
 
 log = structlog.get_logger("wallaroo.gateway")
@@ -57,7 +57,7 @@ def check_for_loss(directory: Path, sources: Sequence[str], *, skip: bool = Fals
             _fill(journal, start, end)
         remove_mark(journal)
         log.warning("missing messages skipped", file=str(journal), start=start, end=end)
-    if _lacks_publications(outbox):
+    if _lacks_chunks(outbox):
         if not skip:
             raise _lacks(
                 outbox,
@@ -102,16 +102,16 @@ def _fill(journal: Path, start: int, end: int) -> None:
             database.execute(INSERT, tick)
 
 
-def _lacks_publications(outbox: Path) -> bool:
+def _lacks_chunks(outbox: Path) -> bool:
     mark = _mark_of(outbox)
     if mark is None:
         return False
     with reading(outbox) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
-        if not {"identity", "batch"} <= tables:
+        if not {"identity", "progress"} <= tables:
             return True
         row = database.execute("SELECT name FROM identity").fetchone()
-        return row is None or row[0] != mark.name or publications(database) < mark.reached
+        return row is None or row[0] != mark.name or published_chunks(database) < mark.reached
 
 
 def _lacks(file: Path, problem: str, otherwise: str) -> DamagedDatabase:

@@ -38,26 +38,6 @@ class ChunkReader:
                 end = reached
         return end
 
-    def split(self, start: int, end: int, parts: int, min_bytes: int) -> list[tuple[int, int]]:
-        """Cut [*start*, *end*) into at most *parts* ranges of about equal bytes.
-
-        A range of less than *min_bytes* is not worth a separate task.
-        """
-        with reading(self._path) as database:
-            chunks = database.execute(
-                "SELECT first, length(data) FROM chunk WHERE first >= ? AND first < ? "
-                "ORDER BY first",
-                (start, end),
-            ).fetchall()
-        total = sum(size for _, size in chunks)
-        parts = max(1, min(parts, total // min_bytes))
-        borders, seen = [start], 0
-        for first, size in chunks:
-            if seen >= total * len(borders) / parts and first > borders[-1]:
-                borders.append(first)
-            seen += size
-        return list(zip(borders, [*borders[1:], end], strict=True))
-
     def read(self, start: int, end: int) -> Iterator[list[Chunk]]:
         """The chunks of [*start*, *end*), in blocks of a few MiB.
 

@@ -1,4 +1,4 @@
-"""What chunks of the real-time engine leave in the outbox besides outputs: progress and changes.
+"""What chunks leave in the outbox besides outputs: how far a query is, and changes of state.
 
 The changes of state that a chunk made lie here until Spark has them in its state store: they are
 part of the transaction that publishes the chunk's outputs, so that both are there or none.
@@ -6,26 +6,11 @@ part of the transaction that publishes the chunk's outputs, so that both are the
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from wallaroo.gateway.database import transaction
-from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
-from wallaroo.gateway.dead_letters.store import DeadLetterLimits
-from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.gateway.outbox.staging import (
-    INSERT_CHANGE,
-    INSERT_STAGED,
-    change_sum,
-    check_change,
-    outputs_sum,
-)
-from wallaroo.gateway.row_sums import keep_sums
-from wallaroo.system.failpoints import fault
+from wallaroo.gateway.database import DamagedDatabase, checksum, file_of
 from wallaroo.wire.records import Outputs, Tally
 
 SCHEMA = """
@@ -33,11 +18,14 @@ CREATE TABLE IF NOT EXISTS progress (
     run TEXT PRIMARY KEY, chunk INTEGER NOT NULL, end INTEGER NOT NULL);
 -- up to which chunk a checkpoint has the changes, which are forgotten here
 CREATE TABLE IF NOT EXISTS forgotten (run TEXT PRIMARY KEY, chunk INTEGER NOT NULL);
+-- a record of changes; more: whether the rest of it is in the next row of its partition
+CREATE TABLE IF NOT EXISTS change (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, chunk INTEGER NOT NULL,
+    partition INTEGER NOT NULL, more INTEGER NOT NULL, record BLOB NOT NULL, sum INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS change_of_chunk ON change (run, chunk);
 """
-_CHANGE = "epoch, state, bucket, change, sum"
-_ALL_STATES, _MORE = "", "+"
-"""In the place of a state's name: a record holds the changes of all states, and the rest of it is
-in the next row of its partition."""
+CHANGE = "run, chunk, partition, more, record, sum"
+"""The columns of a change, as `check_change` takes them."""
 _ROW_BYTES = 256 * 1024**2
 """Bytes of a record in one row: SQLite takes less than a gigabyte."""
 _PIECE_BYTES = 1024 * 1024
@@ -89,14 +77,16 @@ class ChunkTable:
     def add(self, run: str, chunks: Sequence[FinishedChunk]) -> None:
         """Add what *chunks* changed, and how far the query *run* is with the last of them."""
         changes = [
-            (*change, change_sum(*change))
+            (*change, _sum(*change))
             for chunk in chunks
             for partition, record in chunk.changes
-            for state, part in _parts(record)
-            for change in [(run, chunk.number, state, partition, part)]
+            for more, part in _parts(record)
+            for change in [(run, chunk.number, partition, more, part)]
         ]
         if changes:
-            self._database.executemany(INSERT_CHANGE, changes)
+            self._database.executemany(
+                f"INSERT INTO change ({CHANGE}) VALUES (?, ?, ?, ?, ?, ?)", changes
+            )
         last = chunks[-1]
         self._database.execute(
             "INSERT OR REPLACE INTO progress VALUES (?, ?, ?)", (run, last.number, last.end)
@@ -105,19 +95,20 @@ class ChunkTable:
     def changes(self, run: str, partition: int, after: int) -> Sequence[bytes]:
         """What the chunks of *run* after number *after* changed in *partition*, in order."""
         rows = self._database.execute(
-            f"SELECT {_CHANGE} FROM change WHERE run = ? AND epoch > ? AND bucket = ? ORDER BY id",
+            f"SELECT {CHANGE} FROM change WHERE run = ? AND chunk > ? AND partition = ? "
+            "ORDER BY id",
             (run, after, partition),
         )
-        return self._checked(run, rows)
+        return self._checked(rows)
 
     def all_changes(self, run: str, after: int) -> list[bytes]:
         """What the chunks of *run* after number *after* changed in any partition, in order."""
         rows = self._database.execute(
-            f"SELECT {_CHANGE} FROM change WHERE run = ? AND epoch > ? ORDER BY id", (run, after)
+            f"SELECT {CHANGE} FROM change WHERE run = ? AND chunk > ? ORDER BY id", (run, after)
         )
-        return self._checked(run, rows)
+        return self._checked(rows)
 
-    def _checked(self, run: str, rows: Iterable[Sequence[Any]]) -> list[bytes]:
+    def _checked(self, rows: Iterable[Sequence[Any]]) -> list[bytes]:
         """The records of *rows* of changes.
 
         Raises:
@@ -125,90 +116,45 @@ class ChunkTable:
         """
         records: list[bytes] = []
         parts: list[bytes] = []
-        for epoch, state, bucket, part, total in rows:
-            check_change(self._database, run, epoch, (state, bucket, part), total)
+        for row in rows:
+            check_change(self._database, row)
+            *_, more, part, _ = row
             parts.append(part)
-            if state != _MORE:
+            if not more:
                 records.append(parts[0] if len(parts) == 1 else b"".join(parts))
                 parts.clear()
         return records
 
     def forget(self, run: str, until: int) -> None:
         """Forget what the chunks of *run* up to number *until* changed."""
-        self._database.execute("DELETE FROM change WHERE run = ? AND epoch <= ?", (run, until))
+        self._database.execute("DELETE FROM change WHERE run = ? AND chunk <= ?", (run, until))
         self._database.execute("INSERT OR REPLACE INTO forgotten VALUES (?, ?)", (run, until))
 
 
-class ChunkOutbox(Outbox):
-    """An outbox that also publishes chunks, several in one transaction.
+def check_change(database: sqlite3.Connection, row: Sequence[Any]) -> None:
+    """Refuse a *row* of changes that does not match its checksum.
 
-    A chunk is an epoch in the table of changes, and a partition is a bucket there.
+    Raises:
+        DamagedDatabase: It does not.
     """
-
-    def __init__(
-        self, path: Path, limit_bytes: int, dead_letters: DeadLetterLimits | None = None
-    ) -> None:
-        super().__init__(path, limit_bytes, dead_letters)
-        self._database.executescript(SCHEMA)
-        keep_sums(self._database)
-        self._chunks = ChunkTable(self._database)
-
-    def publish_chunks(
-        self, run: str, chunks: Sequence[FinishedChunk], evidence: EvidenceFinder | None = None
-    ) -> Tally:
-        """Commit *chunks*, which follow the published ones of *run*.
-
-        Returns:
-            What was reported, without letters.
-
-        Raises:
-            Stopped: A message of a source whose policy is to stop has failed.
-        """
-        tally = Tally()
-        for chunk in chunks:
-            tally.merge(chunk.tally)
-        with self._changed:
-            count = size = 0
-            with transaction(self._database):
-                for outputs in joined(chunks):
-                    count += self._publish_outputs(outputs)
-                    size += len(outputs.data)
-                self._count_up("published", count)
-                self._chunks.add(run, chunks)
-                if evidence is not None and tally.letters:
-                    self._dead_letters.keep(evidence.kept(tally.letters, chunks[-1].end))
-                tally.letters = []
-                self._count_up("set_aside", tally.set_aside)
-                self._count_up("unknown_key", sum(tally.unknown_keys.values()))
-                self._count_up("late", sum(tally.late.values()))
-                self._metrics.add(tally, self.clock())
-                fault("outbox-before-publish")
-            fault("outbox-after-publish")
-            self._note_published()
-            self._count += count
-            self._bytes += size
-            self._changed.notify_all()
-        return tally
-
-    @contextlib.contextmanager
-    def chunks(self) -> Iterator[ChunkTable]:
-        """What chunks have left, for one transaction."""
-        with self._changed, transaction(self._database):
-            yield self._chunks
-
-    def _publish_outputs(self, outputs: Outputs) -> int:
-        """Add *outputs*, which were not staged before; returns how many there are."""
-        staged = self._database.execute(INSERT_STAGED, ("", *outputs, outputs_sum(outputs)))
-        count = len(outputs.lengths) // array("I").itemsize
-        self._queues.add(outputs.sink, staged.lastrowid or 0, count, len(outputs.data))
-        return count
+    run, chunk, partition, more, record, total = row
+    if _sum(run, chunk, partition, more, record) != total:
+        problem = (
+            f"the changes of state in partition {partition}, chunk {chunk} of {run}, do not match "
+            "their checksum"
+        )
+        raise DamagedDatabase(file_of(database), problem)
 
 
-def _parts(record: bytes) -> Iterator[tuple[str, bytes]]:
-    """The rows of a *record*: what each has in the place of a state's name, and its content."""
+def _sum(run: str, chunk: int, partition: int, more: int, record: bytes) -> int:
+    return checksum(record, run, chunk, partition, more)
+
+
+def _parts(record: bytes) -> Iterator[tuple[int, bytes]]:
+    """The rows of a *record*: whether each has more after it, and its content."""
     for start in range(0, len(record), _ROW_BYTES):
-        is_last = start + _ROW_BYTES >= len(record)
-        yield _ALL_STATES if is_last else _MORE, record[start : start + _ROW_BYTES]
+        end = start + _ROW_BYTES
+        yield int(end < len(record)), record[start:end]
 
 
 def joined(chunks: Sequence[FinishedChunk]) -> Iterator[Outputs]:

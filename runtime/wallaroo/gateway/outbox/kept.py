@@ -6,7 +6,7 @@ import sqlite3
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS kept (
-    sink INTEGER NOT NULL, number INTEGER NOT NULL, staged INTEGER NOT NULL,
+    sink INTEGER NOT NULL, number INTEGER NOT NULL, piece INTEGER NOT NULL,
     bytes INTEGER NOT NULL, PRIMARY KEY (sink, number));
 """
 _ROW_BYTES = 128
@@ -17,7 +17,7 @@ class KeptOutputs:
     """The newest delivered outputs of sinks; its caller holds a lock, and the transaction.
 
     Args:
-        database: The outbox's, where the outputs stay in their rows of `staged`.
+        database: The outbox's, where the outputs stay in their rows of `piece`.
     """
 
     def __init__(self, database: sqlite3.Connection) -> None:
@@ -35,24 +35,24 @@ class KeptOutputs:
                 "SELECT coalesce(sum(bytes), 0) FROM kept WHERE sink = ?", (sink,)
             ).fetchone()
         added = self._database.execute(
-            "INSERT INTO kept SELECT sink, number, staged, bytes + ? FROM published "
+            "INSERT INTO kept SELECT sink, number, piece, bytes + ? FROM published "
             "WHERE sink = ? AND position <= ? RETURNING bytes",
             (_ROW_BYTES, sink, position),
         ).fetchall()
         self._bytes[sink] += sum(size for (size,) in added)
         while self._bytes[sink] > most_bytes:
-            number, staged, size = self._database.execute(
-                "SELECT number, staged, bytes FROM kept WHERE sink = ? ORDER BY number LIMIT 1",
+            number, piece, size = self._database.execute(
+                "SELECT number, piece, bytes FROM kept WHERE sink = ? ORDER BY number LIMIT 1",
                 (sink,),
             ).fetchone()
-            self._database.execute("DELETE FROM staged WHERE id = ?", (staged,))
+            self._database.execute("DELETE FROM piece WHERE id = ?", (piece,))
             self._database.execute("DELETE FROM kept WHERE sink = ? AND number = ?", (sink, number))
             self._bytes[sink] -= size
 
     def rows(self, sink: int) -> list[tuple[int, bytes, bytes, int]]:
         """What is kept of *sink*, in order: number of the first, lengths, data and checksum."""
         return self._database.execute(
-            "SELECT number, lengths, data, sum FROM kept JOIN staged ON id = kept.staged "
+            "SELECT number, lengths, data, sum FROM kept JOIN piece ON id = kept.piece "
             "WHERE kept.sink = ? ORDER BY number",
             (sink,),
         ).fetchall()

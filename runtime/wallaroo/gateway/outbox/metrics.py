@@ -1,7 +1,7 @@
-"""The metrics of published epochs, in the outbox's database: exact whatever is killed.
+"""The metrics of published chunks, in the outbox's database: exact whatever is killed.
 
-They are added in the transaction that publishes the epoch, so an epoch that is reprocessed, or
-published again, counts once.
+They are added in the transaction that publishes the chunks, so chunks that are processed again
+count once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MetricsTable:
         self._faded_ns = 0
 
     def add(self, tally: Tally, now_ns: int) -> None:
-        """Add what the tasks of a batch, which is published at *now_ns*, reported."""
+        """Add what the processes reported of chunks, which are published at *now_ns*."""
         counted: Counter[_Count] = Counter()
         for step, metrics in tally.metrics.steps.items():
             counted[catalogue.STEP_MESSAGES.name, step] += metrics.entered

@@ -1,8 +1,8 @@
-"""The outbox: outputs by epoch, on disk until the receiver has them.
+"""The outbox: outputs on disk until the receiver has them.
 
-Tasks stage outputs for an epoch under a token; publishing the epoch commits the tokens of the task
-attempts that it consists of, once: if asked again, the outbox knows the epoch. Published outputs
-keep their order for each sink and are deleted when they are delivered.
+Chunks are published one after the other, several in one transaction: their outputs, what they
+changed of the state, and what else the processes have reported are there together or not at all.
+Published outputs keep their order for each sink and are deleted when they are delivered.
 """
 
 from __future__ import annotations
@@ -21,28 +21,24 @@ from wallaroo.gateway.database import connect, transaction, unsynced
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
 from wallaroo.gateway.marks import MarkWriter
+from wallaroo.gateway.outbox.chunks import SCHEMA as CHUNKS_SCHEMA
+from wallaroo.gateway.outbox.chunks import ChunkTable, FinishedChunk, joined
 from wallaroo.gateway.outbox.metrics import SCHEMA as METRICS_SCHEMA
 from wallaroo.gateway.outbox.metrics import MetricsTable
 from wallaroo.gateway.outbox.queues import SCHEMA as QUEUES_SCHEMA
 from wallaroo.gateway.outbox.queues import Delivery, OutputQueues
-from wallaroo.gateway.outbox.staging import SCHEMA as STAGING_SCHEMA
-from wallaroo.gateway.outbox.staging import Staging, StateChange
 from wallaroo.gateway.row_sums import keep_sums
 from wallaroo.metrics.samples import HotKey, Sample
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.records import FailedMessage, Outputs, Tally
 
 SCHEMA = f"""
-{STAGING_SCHEMA}
+{CHUNKS_SCHEMA}
 {QUEUES_SCHEMA}
 CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS batch (run TEXT PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS identity (name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS numbering (sink INTEGER PRIMARY KEY, numbered INTEGER NOT NULL);
 """
-
-_LAST_NUMBER = (1 << 63) - 1
-"""A number that no change reaches: after it comes the next epoch."""
 
 
 class Refused(NamedTuple):
@@ -71,7 +67,7 @@ class Outbox:
         self._limit_bytes = limit_bytes
         self._database = connect(path)
         self._database.executescript(SCHEMA + METRICS_SCHEMA)
-        self._staging = Staging(self._database)
+        self._chunks = ChunkTable(self._database)
         self._queues = OutputQueues(self._database)
         self._metrics = MetricsTable(self._database)
         self._dead_letters = DeadLetterStore(self._database, dead_letters or DeadLetterLimits())
@@ -141,7 +137,7 @@ class Outbox:
         return {**counters, "letters": totals["letters"], "letters_gone": totals["dropped"]}
 
     def samples(self, pipelines: Sequence[Sequence[str]]) -> list[Sample]:
-        """The metrics of published epochs; *pipelines* are the names of pipelines by source."""
+        """The metrics of published chunks; *pipelines* are the names of pipelines by source."""
         with self._changed:
             return list(self._metrics.samples(pipelines))
 
@@ -155,62 +151,11 @@ class Outbox:
         with self._changed:
             return self._queues.by_sink()
 
-    def stage(
-        self,
-        run: str,
-        epoch: int,
-        token: str,
-        outputs: Sequence[Outputs],
-        tally: Tally,
-        call: str | None = None,
-        changes: Sequence[StateChange] = (),
-    ) -> None:
-        """Keep *outputs*, *tally* and *changes* until *epoch* of *run* is published.
-
-        What comes for an epoch that has been published is dropped: it can never count.
-
-        Args:
-            run: Name of the query that numbers the epochs.
-            epoch: Number of the epoch.
-            token: What `publish` will name.
-            outputs: The outputs, which follow those that the token has already.
-            tally: What else the task reports.
-            call: Name of this call; a repeated call adds nothing. None for a new one.
-            changes: Changes of state, in order.
-        """
+    @contextlib.contextmanager
+    def chunks(self) -> Iterator[ChunkTable]:
+        """What chunks have left besides outputs, for one transaction."""
         with self._changed, transaction(self._database):
-            if not self._published_before(run, epoch):
-                call = call or uuid.uuid4().hex
-                self._staging.add(run, epoch, token, outputs, tally, changes, call)
-
-    def forget_staged(self) -> None:
-        """Drop what is staged for any epoch: those who staged it can no longer publish it."""
-        with self._changed, transaction(self._database):
-            self._staging.forget_all()
-
-    def changes(
-        self, run: str, after_epoch: int, after_number: int = _LAST_NUMBER
-    ) -> Iterator[list[tuple[int, int, str, int, bytes]]]:
-        """Published changes of *run* after an epoch, or after one of its changes, in blocks.
-
-        They come in the order of their epochs, and within an epoch in the order of staging.
-
-        Returns:
-            Epoch, number, state, bucket and change of each.
-        """
-        after = after_epoch, after_number
-        while True:
-            with self._changed:
-                found = self._staging.changes(run, after, self._last_published(run))
-            if not found:
-                return
-            yield found
-            after = found[-1][:2]
-
-    def forget_changes(self, run: str, epoch: int) -> None:
-        """Drop the published changes of *run* up to *epoch*: a checkpoint contains them."""
-        with self._changed, transaction(self._database):
-            self._staging.forget_changes(run, min(epoch, self._last_published(run)))
+            yield self._chunks
 
     @contextlib.contextmanager
     def dead_letters(self) -> Iterator[DeadLetterStore]:
@@ -219,53 +164,45 @@ class Outbox:
             yield self._dead_letters
 
     def publish(
-        self,
-        run: str,
-        epoch: int,
-        tokens: Sequence[str],
-        evidence: EvidenceFinder | None = None,
-        end: int | None = None,
-    ) -> Tally | None:
-        """Commit what is staged under *tokens*, in that order, as the outputs of *epoch*.
-
-        What else is staged for this epoch of *run*, or for an earlier one, is dropped.
+        self, run: str, chunks: Sequence[FinishedChunk], evidence: EvidenceFinder | None = None
+    ) -> Tally:
+        """Commit *chunks*, which follow the published ones of *run*.
 
         Args:
-            run: Name of the query that numbers the epochs.
-            epoch: Number of the epoch.
-            tokens: What tasks have staged their outputs under.
+            run: Name of the query that numbers the chunks.
+            chunks: The chunks.
             evidence: Decides which failed messages become dead letters, and finds their payloads;
                 None to keep none.
-            end: Offset after the epoch, if that is known.
 
         Returns:
-            What the tasks reported, without letters; None if the epoch was published before.
+            What was reported of them, without letters.
 
         Raises:
-            LookupError: Nothing is staged under a token.
             Stopped: A message of a source whose policy is to stop has failed.
         """
+        tally = Tally()
+        for chunk in chunks:
+            tally.merge(chunk.tally)
         with self._changed:
+            count = size = 0
             with transaction(self._database):
-                tally = None if self._published_before(run, epoch) else Tally()
-                if tally is not None:
-                    for token in tokens:
-                        tally.merge(self._publish_token(run, epoch, token))
-                    if evidence is not None and tally.letters:
-                        self._dead_letters.keep(evidence.kept(tally.letters, end))
-                    tally.letters = []
-                    self._count_up("set_aside", tally.set_aside)
-                    self._count_up("unknown_key", sum(tally.unknown_keys.values()))
-                    self._count_up("late", sum(tally.late.values()))
-                    self._metrics.add(tally, self.clock())
-                    self._database.execute(
-                        "INSERT OR REPLACE INTO batch VALUES (?, ?)", (run, epoch)
-                    )
-                    self._staging.forget(run, epoch)
+                for outputs in joined(chunks):
+                    count += self._queues.add(outputs)
+                    size += len(outputs.data)
+                self._count_up("published", count)
+                self._chunks.add(run, chunks)
+                if evidence is not None and tally.letters:
+                    self._dead_letters.keep(evidence.kept(tally.letters, chunks[-1].end))
+                tally.letters = []
+                self._count_up("set_aside", tally.set_aside)
+                self._count_up("unknown_key", sum(tally.unknown_keys.values()))
+                self._count_up("late", sum(tally.late.values()))
+                self._metrics.add(tally, self.clock())
                 fault("outbox-before-publish")
             fault("outbox-after-publish")
-            self._note_published()
-            self._bytes, self._count = self._queues.size()
+            self._mark.note(self.identity, published_chunks(self._database))
+            self._count += count
+            self._bytes += size
             self._changed.notify_all()
         return tally
 
@@ -339,32 +276,6 @@ class Outbox:
             self._database.close()
             self._mark.close()
 
-    def _note_published(self) -> None:
-        """Leave a mark of what is published."""
-        self._mark.note(self.identity, publications(self._database))
-
-    def _published_before(self, run: str, epoch: int) -> bool:
-        return epoch <= self._last_published(run)
-
-    def _last_published(self, run: str) -> int:
-        """Number of the last epoch that *run* has published; -1 if there is none."""
-        row = self._database.execute("SELECT number FROM batch WHERE run = ?", (run,)).fetchone()
-        return -1 if row is None else int(row[0])
-
-    def _publish_token(self, run: str, epoch: int, token: str) -> Tally:
-        tally = Tally()
-        for report in self._staging.take(run, epoch, token):
-            tally.merge(report.tally)
-            staged = self._database.execute(
-                "SELECT sink, id, length(lengths) / 4, length(data) FROM staged "
-                "WHERE id BETWEEN ? AND ? ORDER BY id",
-                (report.first, report.last),
-            ).fetchall()
-            for sink, row, count, size in staged:
-                self._queues.add(sink, row, count, size)
-            self._count_up("published", sum(count for _, _, count, _ in staged))
-        return tally
-
     def _count_up(self, name: str, by: int) -> None:
         self._database.execute(
             "INSERT INTO counter VALUES (?, ?) "
@@ -385,9 +296,7 @@ def cut_outputs(outputs: Outputs) -> list[bytes]:
     return cut
 
 
-def publications(database: sqlite3.Connection) -> int:
-    """Batches and chunks that the outbox in *database* has published since it was new."""
-    (count,) = database.execute("SELECT coalesce(sum(number + 1), 0) FROM batch").fetchone()
-    with contextlib.suppress(sqlite3.OperationalError):  # an outbox of batches only
-        count += database.execute("SELECT coalesce(sum(chunk), 0) FROM progress").fetchone()[0]
+def published_chunks(database: sqlite3.Connection) -> int:
+    """Chunks that the outbox in *database* has published since it was new."""
+    (count,) = database.execute("SELECT coalesce(sum(chunk), 0) FROM progress").fetchone()
     return int(count)

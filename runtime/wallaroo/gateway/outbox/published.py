@@ -1,4 +1,4 @@
-"""What an outbox has published of a real-time query, for those who read the state of it."""
+"""What an outbox has published of a query, for those who read the state of it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ class PublishedChanges:
             return None
         with reading(self._file) as database:
             database.execute("BEGIN")  # both answers are of the same moment
-            known = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'progress'")
             table = ChunkTable(database)
-            progress = table.progress() if known.fetchone()[0] else {}
+            progress = table.progress()
             if run not in progress:  # nothing was published, unless it was in another outbox
                 return None if progress or after else []
             if progress[run].chunk < after:

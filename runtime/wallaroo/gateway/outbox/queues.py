@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
+from array import array
 from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.errors import RESTORE
-from wallaroo.gateway.database import DamagedDatabase, file_of
+from wallaroo.gateway.database import DamagedDatabase, checksum, file_of
 from wallaroo.gateway.journal.chunk_rows import SKIP
 from wallaroo.gateway.outbox.kept import SCHEMA as KEPT_SCHEMA
 from wallaroo.gateway.outbox.kept import KeptOutputs
-from wallaroo.gateway.outbox.staging import outputs_sum
 from wallaroo.wire.records import Outputs
 
 SCHEMA = f"""
 {KEPT_SCHEMA}
+-- outputs of one sink, one after the other
+CREATE TABLE IF NOT EXISTS piece (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL,
+    lengths BLOB NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS published (
-    position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, staged INTEGER NOT NULL,
+    position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, piece INTEGER NOT NULL,
     count INTEGER NOT NULL, bytes INTEGER NOT NULL, number INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS sequence (sink INTEGER PRIMARY KEY, last INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS delivered (sink INTEGER PRIMARY KEY, count INTEGER NOT NULL);
@@ -39,7 +43,7 @@ class OutputQueues:
     """A queue of outputs for each sink; its caller holds a lock, and the transaction.
 
     Args:
-        database: The outbox's, where the outputs are in rows of `staged`.
+        database: The outbox's, where the outputs are in rows of `piece`.
     """
 
     def __init__(self, database: sqlite3.Connection) -> None:
@@ -55,18 +59,24 @@ class OutputQueues:
         ).fetchone()
         return size, count
 
-    def add(self, sink: int, row: int, count: int, size: int) -> None:
-        """Add *count* outputs of *size* bytes, which are in *row* of `staged`."""
+    def add(self, outputs: Outputs) -> int:
+        """Add *outputs*; returns how many there are."""
+        piece = self._database.execute(
+            "INSERT INTO piece (sink, lengths, data, sum) VALUES (?, ?, ?, ?)",
+            (*outputs, outputs_sum(outputs)),
+        )
+        sink, count = outputs.sink, len(outputs.lengths) // array("I").itemsize
         (last,) = self._database.execute(
             "INSERT INTO sequence VALUES (?, ?) "
             "ON CONFLICT (sink) DO UPDATE SET last = last + excluded.last RETURNING last",
             (sink, count),
         ).fetchone()
         added = self._database.execute(
-            "INSERT INTO published (sink, staged, count, bytes, number) VALUES (?, ?, ?, ?, ?)",
-            (sink, row, count, size, last - count + 1),
+            "INSERT INTO published (sink, piece, count, bytes, number) VALUES (?, ?, ?, ?, ?)",
+            (sink, piece.lastrowid, count, len(outputs.data), last - count + 1),
         )
         self.last_positions[sink] = int(added.lastrowid or 0)
+        return count
 
     def first(self, sink: int, after: int) -> Delivery | None:
         """The first outputs of *sink* after position *after*.
@@ -76,7 +86,7 @@ class OutputQueues:
         """
         row = self._database.execute(
             "SELECT position, lengths, data, number, sum "
-            "FROM published JOIN staged ON staged.id = staged "
+            "FROM published JOIN piece ON piece.id = piece "
             "WHERE published.sink = ? AND position > ? ORDER BY position LIMIT 1",
             (sink, after),
         ).fetchone()
@@ -108,8 +118,8 @@ class OutputQueues:
             self._kept.keep(sink, position, keep_bytes)
         else:
             self._database.execute(
-                "DELETE FROM staged WHERE id IN "
-                "(SELECT staged FROM published WHERE sink = ? AND position <= ?)",
+                "DELETE FROM piece WHERE id IN "
+                "(SELECT piece FROM published WHERE sink = ? AND position <= ?)",
                 (sink, position),
             )
         self._database.execute(
@@ -163,6 +173,11 @@ class OutputQueues:
     def _number(self, query: str, sink: int) -> int:
         row = self._database.execute(query, (sink,)).fetchone()
         return int(row[0]) if row else 0
+
+
+def outputs_sum(outputs: Outputs) -> int:
+    """The checksum of a row with *outputs*."""
+    return checksum(outputs.data, outputs.sink, checksum(outputs.lengths))
 
 
 def damaged_outputs(file: Path | str, sink: int, number: int) -> DamagedDatabase:

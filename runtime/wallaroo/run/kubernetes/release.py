@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from wallaroo.engine.batch_sizing import BatchCosts
 from wallaroo.errors import RuntimeFailure, UsageError
 
 _INSTANCE, _COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/component"
@@ -24,8 +23,8 @@ _TIMEOUT_S = 10.0
 """Seconds that the API server may take to respond."""
 
 MAX_LAG_S = 60.0
-"""Seconds that a message may wait before this is a problem: many times the duration of a batch. The
-dashboard and the alert rules use the same limit."""
+"""Seconds that a message may wait before this is a problem: thousands of times the usual latency.
+The dashboard and the alert rules use the same limit."""
 
 _REMEDIES: Mapping[str, str] = {
     "ErrImagePull": "check image.repository, image.tag and imagePullSecrets",
@@ -97,10 +96,9 @@ class ReleaseStatus:
             "pods": [asdict(pod) for pod in self.pods],
             "sources": gateway.get("sources", []),
             "sinks": gateway.get("sinks", []),
-            "batch": driver.get("batch"),
-            "batches_per_s": driver.get("batches_per_s"),
+            "chunk": driver.get("chunk"),
+            "publications_per_s": driver.get("publications_per_s"),
             "messages_per_s": driver.get("messages_per_s"),
-            "costs": driver.get("costs"),
             "lag_s": gateway.get("waited_s"),
             "backlog": gateway.get("backlog"),
             "undelivered": gateway.get("undelivered"),
@@ -348,12 +346,4 @@ def _delays(
         yield (
             f"the application cannot keep up with its senders: the oldest message has waited for "
             f"{waited_s:.0f} s, more than {max_lag_s:g} s (--max-lag); more workers may help"
-        )
-    costs = BatchCosts(**values) if (values := driver.get("costs")) else None
-    if costs is not None and costs.exceeded and waited_s > costs.limit_s:
-        yield (
-            f"batches exceed maxBatchSeconds={costs.limit_s:g}: each has a fixed cost of "
-            f"{costs.fixed_s:.1f} s, and takes up to {costs.longest_s:.1f} s; give driver and "
-            f"executors more CPU, use faster storage for the state or fewer partitions, or raise "
-            f"maxBatchSeconds"
         )

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import structlog
 
-from wallaroo.engine.base import Engine
-from wallaroo.engine.registry import engine
+from wallaroo.engine.realtime.checkpoint import progress_of
+from wallaroo.engine.spark.checkpoint.epochs import has_epoch, last_epoch
 from wallaroo.errors import RESTORE, UsageError
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import Holdings, disagreement, read_held
@@ -38,15 +38,12 @@ class Files(Protocol):
         """Let them continue from the *progress* of the checkpoint."""
 
 
-def agree(
-    state: StateDirectory, files: Files, used: Engine | None = None, *, accept_lost: bool = False
-) -> None:
+def agree(state: StateDirectory, files: Files, *, accept_lost: bool = False) -> None:
     """Refuse to start if journal, outbox and checkpoint do not belong together.
 
     Args:
         state: The state directory with the checkpoint; its query must not be running.
         files: Journal and outbox.
-        used: The engine that will run it; None for the one that the environment names.
         accept_lost: Whether to start even if the journal or the outbox is lost or too old, or if
             the journal still has everything that the checkpoint lacks.
 
@@ -55,9 +52,8 @@ def agree(
         RuntimeFailure: They cannot be read.
     """
     held = files.held()  # waits for a previous gateway, which may still be writing
-    used = used or engine()
-    progress = used.progress(state.checkpoint)
-    _check_partitions(state, used)
+    progress = progress_of(state.checkpoint)
+    _check_partitions(state)
     problem = disagreement(state.checkpoint, progress, held)
     if problem is None:
         return
@@ -67,20 +63,20 @@ def agree(
     files.accept(progress)
 
 
-def _check_partitions(state: StateDirectory, used: Engine) -> None:
-    """Refuse a checkpoint whose last batch has another number of partitions than the state.
+def _check_partitions(state: StateDirectory) -> None:
+    """Refuse a checkpoint whose last epoch has another number of partitions than the state.
 
     Spark would look for keys in partitions where they are not.
 
     Raises:
         UsageError: It has.
     """
-    if used.is_new(state.checkpoint):
+    if not has_epoch(state.checkpoint):
         return
-    ours, theirs = state.fixed.partitions, used.last_batch(state.layout).partitions
+    ours, theirs = state.fixed.partitions, last_epoch(state.checkpoint).partitions
     if ours != theirs:
         msg = (
-            f"the last batch in {state.checkpoint / 'offsets'} has {theirs} partitions, and the "
+            f"the last epoch in {state.checkpoint / 'offsets'} has {theirs} partitions, and the "
             f"state has {ours}: if a change of the number was interrupted, run `wallaroo "
             f"repartition --partitions {theirs}` again to finish it; otherwise the file is "
             f"damaged: {RESTORE}"

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import structlog
 
-from wallaroo.engine.registry import engine_of
+from wallaroo.engine.realtime.checkpoint import is_new
+from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError, damaged, reason_of
 from wallaroo.gateway.consistency.agreement import OUTBOX
@@ -26,7 +27,7 @@ from wallaroo.system.lockfile import hold
 from wallaroo.system.private_files import DIRECTORY_MODE, warn_if_open
 from wallaroo.system.sealed import CHECKSUM, sealed, unsealed
 
-FORMAT = 5
+FORMAT = 6
 """Version of the directory's layout, of saved entities, and of the buckets of keys."""
 _BUCKETS_PER_PARTITION = 8
 
@@ -52,7 +53,7 @@ class Fixed:
         return cls(application, partitions, partitions * _BUCKETS_PER_PARTITION)
 
     def layout(self, checkpoint: Path) -> StateLayout:
-        """The layout of the state in *checkpoint*, for an engine."""
+        """The layout of the state in *checkpoint*, for the engine."""
         published = PublishedChanges(checkpoint.with_name(OUTBOX))
         return StateLayout(self.application, self.partitions, self.buckets, checkpoint, published)
 
@@ -78,12 +79,24 @@ def read_fixed(path: Path) -> Fixed:
         msg = f"{file} is damaged ({error}): restore {path} from a copy"
         raise UsageError(msg) from error
     if fixed is None:
+        has = f"has format {found}, but this version of wallaroo reads format {FORMAT}"
+        if _is_of_batches(path / "checkpoint"):
+            has = "is of the micro-batch engine, which this version of wallaroo does not have"
         msg = (
-            f"the state directory {path} has format {found}, but this version of wallaroo reads "
-            f"format {FORMAT}; choose another --state-dir"
+            f"the state directory {path} {has}; choose another --state-dir, into which `wallaroo "
+            "state import` brings the entities that `wallaroo state export` of the version that "
+            "made this one writes"
         )
         raise UsageError(msg)
     return fixed
+
+
+def _is_of_batches(checkpoint: Path) -> bool:
+    """Whether *checkpoint* is of the micro-batch engine, which formats up to 5 had as well."""
+    if not (checkpoint / "metadata").exists():
+        return False
+    file = checkpoint / "engine"
+    return not file.exists() or file.read_text() == "micro-batch"
 
 
 def readable_checkpoint(path: Path) -> Path:
@@ -92,7 +105,7 @@ def readable_checkpoint(path: Path) -> Path:
     with contextlib.suppress(RuntimeFailure, OSError):  # it is in use or read-only
         lock = hold(path / "lock", "stop it", wait_s=0.0)
         try:
-            engine_of(path / "checkpoint").settle(path / "checkpoint")
+            relocate(path / "checkpoint")
         finally:
             os.close(lock)
     return path / "checkpoint"
@@ -135,7 +148,7 @@ class StateDirectory:
                 "same file again to finish it"
             )
             raise UsageError(msg)
-        if engine_of(self.checkpoint).settle(self.checkpoint):
+        if relocate(self.checkpoint):
             log.info("state directory was moved", now=str(self.path))
 
     def check_partitions(self, partitions: int) -> None:
@@ -195,13 +208,13 @@ class StateDirectory:
 
     @property
     def layout(self) -> StateLayout:
-        """The layout of its state, for an engine."""
+        """The layout of its state, for the engine."""
         return self.fixed.layout(self.checkpoint)
 
     @property
     def is_new(self) -> bool:
         """Whether no application has begun to change its state."""
-        return engine_of(self.checkpoint).is_new(self.checkpoint)
+        return is_new(self.checkpoint)
 
     def close(self) -> None:
         """Release the directory."""

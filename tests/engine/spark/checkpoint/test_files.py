@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.engine.registry import ENGINES, engine
+from wallaroo.engine.realtime.checkpoint import progress_of
 from wallaroo.engine.spark.checkpoint.files import check_files
 from wallaroo.errors import RESTORE, DamagedFile
 
@@ -18,7 +18,7 @@ PLACE = {"offset": 4, "chunk": 4, "opening": None, "imported": None}
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A checkpoint of two batches that are committed, and one that is not; older ones are gone."""
+    """A checkpoint of two epochs that are committed, and one that is not; older ones are gone."""
     for log in ("offsets", "commits"):
         (tmp_path / log).mkdir()
     (tmp_path / "metadata").write_text('{"id":"bc1071e6-8860-4bda-83e0-d3a64ae5d2c1"}')
@@ -57,21 +57,18 @@ def garble(file: Path) -> None:
     file.write_bytes(b"\xff" * file.stat().st_size)
 
 
-@pytest.mark.parametrize("engine_name", ENGINES)
 @pytest.mark.parametrize("damage", [cut, empty, zeros, garble, Path.unlink])
 @pytest.mark.parametrize("name", ["metadata", "offsets/8", "offsets/9", "commits/8"])
 def test_a_file_that_is_damaged_or_missing_is_named(
     checkpoint: Path,
     name: str,
     damage: Callable[[Path], None],
-    engine_name: str,
 ) -> None:
-    (checkpoint / "engine").write_text(engine_name)
     if (name, damage) == ("offsets/9", Path.unlink):
         (checkpoint / "commits" / "9").write_text('v1\n{"nextBatchWatermarkMs":0}')
     damage(checkpoint / name)
     with pytest.raises(DamagedFile) as raised:
-        engine(engine_name).progress(checkpoint)
+        progress_of(checkpoint)
     told = str(raised.value)
     assert told.startswith(f"{checkpoint / name} is damaged: ")
     assert told.endswith(RESTORE)
@@ -81,10 +78,10 @@ def test_a_file_that_is_damaged_or_missing_is_named(
 def test_what_does_not_say_what_it_should_is_damaged(checkpoint: Path) -> None:
     for name, text, problem in (
         ("metadata", "{}", "it does not name a query"),
-        ("offsets/9", "v1\n{}\n{}", "it lacks the settings of the batch"),
+        ("offsets/9", "v1\n{}\n{}", "it lacks the settings of the epoch"),
         ("offsets/9", f"v1\n{json.dumps(CONF)}\n{{}}", "it lacks the position in the journal"),
         ("offsets/9", f"v1\n{json.dumps(CONF)}", "it is incomplete"),
-        ("commits/8", "v1\n[]", "it does not describe a batch"),
+        ("commits/8", "v1\n[]", "it does not describe an epoch"),
     ):
         file = checkpoint / name
         before = file.read_text()

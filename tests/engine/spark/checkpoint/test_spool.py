@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import struct
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,31 +19,28 @@ LOGS = {
     '{"slot":2}': {BASE: b"y" * ROW_BYTES, 5: b"two"},
 }
 """Records by log and index."""
+Rows = Sequence[tuple[str, LogRow]]
 
 
-class Tasks:
-    """What a `DataFrame` does with rows of several tasks."""
+class Written:
+    """In the place of `Spool.scala`: each of several tasks writes its rows to a file."""
 
-    def __init__(self, *of_tasks: Sequence[tuple[str, LogRow]]) -> None:
+    def __init__(self, of_tasks: Sequence[Rows]) -> None:
         self._of_tasks = of_tasks
-        self._function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-    def mapInArrow(self, function: Any, schema: str) -> Tasks:  # noqa: N802
-        assert schema == "file string"
-        self._function = function
-        return self
+    def write(self, _rows: object, directory: str) -> list[str]:
+        for number, rows in enumerate(self._of_tasks):
+            with Path(directory, str(number)).open("xb") as out:
+                for log, row in rows:
+                    out.write(struct.pack(">qII", row.place, len(log), len(row.content)))
+                    out.write(log.encode() + row.content)
+        return [str(number) for number in range(len(self._of_tasks))]
 
-    def collect(self) -> list[tuple[str]]:
-        found: list[tuple[str]] = []
-        for rows in self._of_tasks:
-            names = ("log", "place", "part")
-            batches = [
-                pa.RecordBatch.from_arrays([[log], [row.place], [row.content]], names)
-                for log, row in rows
-            ]
-            for made in self._function(batches):
-                found += [(name,) for name in made.column(0).to_pylist()]
-        return found
+
+def rows_in(*of_tasks: Rows) -> DataFrame:
+    realtime = SimpleNamespace(Spool=Written(of_tasks))
+    jvm = SimpleNamespace(wallaroo=SimpleNamespace(realtime=realtime))
+    return cast("DataFrame", SimpleNamespace(_jdf=None, sparkSession=SimpleNamespace(_jvm=jvm)))
 
 
 def spool(master: str, checkpoint: Path) -> Spool:
@@ -61,8 +58,29 @@ def test_records_of_each_log_come_in_order_and_no_file_stays(master: str, tmp_pa
     left.parent.mkdir()
     left.touch()
     with spool(master, tmp_path) as opened:
-        tasks = cast("DataFrame", Tasks(*of_tasks, []))
-        found = [list(records) for records in opened.logs(tasks)]
+        found = [list(records) for records in opened.logs(rows_in(*of_tasks, []))]
         assert found == [[record for _, record in sorted(one.items())] for one in LOGS.values()]
         assert master.startswith("local") or not list(left.parent.iterdir())
     assert master.startswith("local") or not left.parent.exists()
+
+
+@pytest.mark.spark
+def test_tasks_of_spark_write_their_rows(session: SparkSession, tmp_path: Path) -> None:
+    rows = session.range(100).selectExpr(
+        "concat('log ', id % 2) AS log", "1000 * id AS place", "cast(id AS string) AS content"
+    )
+    rows = rows.selectExpr("log", "place", "cast(content AS binary)").repartition(3)
+    with Spool(session, tmp_path) as opened:
+        names = session._jvm.wallaroo.realtime.Spool.write(rows._jdf, str(tmp_path))
+        assert len(list(names)) == 3
+        assert opened is not None
+    found = b"".join((tmp_path / name).read_bytes() for name in names)
+    head = struct.Struct(">qII")
+    read, start = [], 0
+    while start < len(found):
+        place, named, size = head.unpack_from(found, start)
+        start += head.size
+        log, content = found[start : start + named], found[start + named : start + named + size]
+        read.append((log.decode(), place, content))
+        start += named + size
+    assert sorted(read) == sorted((f"log {n % 2}", 1000 * n, b"%d" % n) for n in range(100))

@@ -101,10 +101,10 @@ def damaged_files(
         yield from _damaged_in(partition, version, needed, table_problem)
 
 
-def _names(checkpoint: Path, batch: int) -> dict[tuple[str, str], str]:
+def _names(checkpoint: Path, epoch: int) -> dict[tuple[str, str], str]:
     """The name in the last file of each operator and partition, where the commit has one."""
     try:
-        text = (checkpoint / "commits" / str(batch)).read_text().splitlines()[-1]
+        text = (checkpoint / "commits" / str(epoch)).read_text().splitlines()[-1]
         operators = json.loads(text).get("stateUniqueIds") or {}
     except (OSError, ValueError, IndexError, AttributeError):
         return {}

@@ -1,7 +1,7 @@
 """Spark's own files in a checkpoint, checked before it reads them.
 
 Where it cannot read one, Spark fails with a trace that names a class. Where one is missing, it
-begins anew, or runs a batch again whose changes the state has already. So those that it reads at a
+begins anew, or runs an epoch again whose changes the state has already. So those that it reads at a
 start are read here first.
 """
 
@@ -34,7 +34,7 @@ def check_files(checkpoint: Path) -> None:
     _check(checkpoint / "metadata", _id_problem)
     check_schemas(checkpoint)
     last = max([*planned, *committed])
-    # the last batch may be unfinished; Spark continues from the one before
+    # the last epoch may be unfinished; Spark continues from the one before
     for number in range(max(0, last - 1), last + 1):
         _check(checkpoint / "offsets" / str(number), _offset_problem)
         if number < last or number in committed:
@@ -69,7 +69,7 @@ def _offset_problem(text: str) -> str | None:
     if not offsets:
         return "it is incomplete"
     if not isinstance(metadata, dict) or not isinstance(metadata.get("conf"), dict):
-        return "it lacks the settings of the batch"
+        return "it lacks the settings of the epoch"
     if not all(isinstance(one, dict) and isinstance(one.get("offset"), int) for one in offsets):
         return "it lacks the position in the journal"
     return None
@@ -79,4 +79,4 @@ def _commit_problem(text: str) -> str | None:
     version, *lines = text.splitlines() or [""]
     if not _LEGIBLE.fullmatch(version) or len(lines) != 1:
         return "it is incomplete"
-    return None if isinstance(json.loads(lines[0]), dict) else "it does not describe a batch"
+    return None if isinstance(json.loads(lines[0]), dict) else "it does not describe an epoch"

@@ -1,4 +1,4 @@
-"""Reads the state of a query as of a committed batch from its checkpoint."""
+"""Reads the state of a query as of a committed epoch from its checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from wallaroo.dataflow.entities import EntityCache
 from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.checkpoint.spool import Spool
 from wallaroo.engine.spark.errors import cause_of
-from wallaroo.engine.stored import Commit
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.timing import KeyTime
 
@@ -19,50 +18,38 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def last_commit(checkpoint: Path) -> Commit | None:
-    """Return the last committed batch in *checkpoint*; None if there is none."""
-    commits = [file for file in (checkpoint / "commits").glob("*") if file.name.isdecimal()]
-    if not commits:
-        return None
-    last = max(commits, key=lambda file: int(file.name))
-    return Commit(int(last.name), last.stat().st_mtime)
-
-
 def read_state(
-    session: SparkSession, checkpoint: Path, batch: int, operators: int, cache: EntityCache
+    session: SparkSession, checkpoint: Path, epoch: int, cache: EntityCache
 ) -> Iterator[tuple[str, dict[Any, Any], Sequence[Unloaded], Mapping[Any, KeyTime]]]:
     """Yield, per bucket and state: name, entities, those that cannot be loaded, and times by key.
 
     Args:
         session: The Spark session.
         checkpoint: Directory of the query's checkpoint; the query may be running.
-        batch: A recent batch; the state is that at its end.
-        operators: Number of stateful operators of the query.
+        epoch: A recent epoch; the state is that at its end.
         cache: Defines the partitions and the serialization of their entities.
 
     Raises:
         RuntimeFailure: Spark failed to read the state.
     """
     with plain_path(checkpoint) as path, Spool(session, checkpoint) as spool:
-        for operator in range(operators):
-            try:
-                rows = (
-                    session.read.format("statestore")
-                    .option("batchId", str(batch))
-                    .option("operatorId", str(operator))
-                    .option("stateVarName", "log")
-                    .load(str(path))
-                    .selectExpr("to_json(key)", "user_map_key.place", "user_map_value.record")
-                )
-                for records in spool.logs(rows):
-                    bucket = cache.read(records)
-                    for number, name in enumerate(cache.partitions):
-                        entities = bucket.entities[number]
-                        unloaded = [one for one in bucket.unloaded.values() if one.state == name]
-                        if entities or unloaded:
-                            yield name, entities, unloaded, bucket.times_of(number)
-            except RuntimeFailure:
-                raise
-            except Exception as error:
-                msg = f"the state in {checkpoint} cannot be read: {cause_of(str(error))}"
-                raise RuntimeFailure(msg) from error
+        try:
+            rows = (
+                session.read.format("statestore")
+                .option("batchId", str(epoch))
+                .option("stateVarName", "log")
+                .load(str(path))
+                .selectExpr("to_json(key)", "user_map_key.place", "user_map_value.record")
+            )
+            for records in spool.logs(rows):
+                bucket = cache.read(records)
+                for number, name in enumerate(cache.partitions):
+                    entities = bucket.entities[number]
+                    unloaded = [one for one in bucket.unloaded.values() if one.state == name]
+                    if entities or unloaded:
+                        yield name, entities, unloaded, bucket.times_of(number)
+        except RuntimeFailure:
+            raise
+        except Exception as error:
+            msg = f"the state in {checkpoint} cannot be read: {cause_of(str(error))}"
+            raise RuntimeFailure(msg) from error

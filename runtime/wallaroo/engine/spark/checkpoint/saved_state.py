@@ -1,4 +1,4 @@
-"""The entities in a checkpoint, as of its last committed batch."""
+"""The entities in a checkpoint, as of its last committed epoch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from wallaroo.dataflow.buckets import Unloaded
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
-from wallaroo.engine.spark.checkpoint.reader import last_commit, read_state
+from wallaroo.engine.spark.checkpoint.epochs import last_commit
+from wallaroo.engine.spark.checkpoint.reader import read_state
 from wallaroo.model.timing import KeyTime
 from wallaroo.model.versions import FIRST
 
@@ -18,28 +19,20 @@ if TYPE_CHECKING:
 
 
 class CheckpointState:
-    """The state in a checkpoint as of its currently last committed batch.
+    """The state in a checkpoint as of its currently last committed epoch.
 
     Args:
         session: The Spark session; may be that of the query.
         checkpoint: Directory of the query's checkpoint.
         program: The program of the query.
-        operators: Number of stateful operators of the query; None for one for each level.
     """
 
-    def __init__(
-        self,
-        session: SparkSession,
-        checkpoint: Path,
-        program: Program,
-        operators: int | None = None,
-    ) -> None:
-        self._operators = program.levels.count if operators is None else operators
+    def __init__(self, session: SparkSession, checkpoint: Path, program: Program) -> None:
         self._session = session
         self._checkpoint = checkpoint
         self._program = program
         self.commit = last_commit(checkpoint)
-        """The batch; None if there is no committed batch, and so no state."""
+        """The epoch; None if there is no committed one, and so no state."""
         self.unloaded: list[Unloaded] = []
         """Entities that `entities` has reached so far and could not load."""
 
@@ -71,9 +64,7 @@ class CheckpointState:
         program = self._program
         names = [partition.name for partition in program.partitions]
         cache = EntityCache(names, codecs_of(program), versions=versions_in(program))
-        states = read_state(
-            self._session, self._checkpoint, self.commit.batch, self._operators, cache
-        )
+        states = read_state(self._session, self._checkpoint, self.commit.epoch, cache)
         for name, entities, unloaded, times in states:
             self.unloaded += unloaded
             self._times = times

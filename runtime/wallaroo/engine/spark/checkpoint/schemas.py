@@ -18,7 +18,7 @@ def note_schemas(checkpoint: Path) -> None:
     """Keep the checksums of the schemas in *checkpoint*, if they are not kept yet.
 
     Args:
-        checkpoint: Its directory, after a batch was committed.
+        checkpoint: Its directory, after an epoch was committed.
     """
     file = checkpoint / _SUMS
     if file.exists():
@@ -38,7 +38,7 @@ def check_schemas(checkpoint: Path) -> None:
     try:
         sums = unsealed((checkpoint / _SUMS).read_text())
     except FileNotFoundError:
-        return  # no batch was committed, or the run was killed right after the first
+        return  # no epoch was committed, or the run was killed right after the first
     except (OSError, ValueError) as error:
         raise damaged(checkpoint / _SUMS, error) from error
     for name, due in sums.items():

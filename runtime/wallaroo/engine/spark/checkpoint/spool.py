@@ -1,8 +1,8 @@
 """Logs of buckets on their way from Spark's state store to this process: in files.
 
 Spark's Java would hold all rows of a partition in memory to hand them over, and end if they do not
-fit. So the tasks that read the state write it to files, of which this process reads one log at a
-time.
+fit. So the tasks that read the state write it to files (`Spool.scala`), of which this process reads
+one log at a time.
 """
 
 from __future__ import annotations
@@ -11,14 +11,10 @@ import contextlib
 import shutil
 import struct
 import tempfile
-import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wallaroo.dataflow.log_rows import records_in
 from wallaroo.system.private_files import DIRECTORY_MODE
@@ -74,28 +70,16 @@ class Spool:
         Args:
             rows: Rows of logs: the name of a log, a place and a content.
         """
-        made = rows.mapInArrow(partial(write_rows, str(self._directory)), "file string").collect()
+        jvm: Any = rows.sparkSession._jvm
+        names = list(jvm.wallaroo.realtime.Spool.write(rows._jdf, str(self._directory)))
         by_log: dict[bytes, list[_Stored]] = defaultdict(list)
-        for (name,) in made:
+        for name in names:
             for log, row in _stored(self._directory / name):
                 by_log[log].append(row)
         for stored in by_log.values():
             yield records_in((row.place, _content(row)) for row in stored)
-        for (name,) in made:
+        for name in names:
             (self._directory / name).unlink()
-
-
-def write_rows(directory: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write rows of logs to a file of its own in *directory*; yields its name."""
-    name = uuid.uuid4().hex
-    with Path(directory, name).open("xb") as out:
-        for batch in batches:
-            for log, place, content in zip(*(column.to_pylist() for column in batch), strict=True):
-                named = log.encode()
-                out.write(_ROW.pack(place, len(named), len(content)))
-                out.write(named)
-                out.write(content)
-    yield pa.RecordBatch.from_pydict({"file": [name]})
 
 
 def _stored(file: Path) -> Iterator[tuple[bytes, _Stored]]:

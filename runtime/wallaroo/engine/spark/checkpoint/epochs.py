@@ -1,0 +1,47 @@
+"""The epochs that a checkpoint has, from its files, without Spark: Spark calls them batches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from wallaroo.engine.stored import Commit, LastEpoch
+from wallaroo.errors import damaged
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def run_of(checkpoint: Path) -> str:
+    """Return the name of the query of *checkpoint*, as Spark has stored it there."""
+    return (checkpoint / "metadata").read_text()
+
+
+def has_epoch(checkpoint: Path) -> bool:
+    """Return whether an epoch has begun in *checkpoint*, which need not exist."""
+    return any(file.name.isdigit() for file in checkpoint.glob("offsets/*"))
+
+
+def last_epoch(checkpoint: Path) -> LastEpoch:
+    """Return the last epoch that has begun in *checkpoint*, of which there is one.
+
+    Raises:
+        DamagedFile: Its file cannot be read.
+    """
+    numbers = [int(file.name) for file in (checkpoint / "offsets").iterdir() if file.name.isdigit()]
+    last = max(numbers)
+    file = checkpoint / "offsets" / str(last)
+    try:
+        _version, metadata, *_ = file.read_text().splitlines()
+        partitions = int(json.loads(metadata)["conf"][_PARTITIONS])
+    except (ValueError, LookupError, TypeError) as error:
+        raise damaged(file, f"{type(error).__name__}: {error}") from error
+    return LastEpoch(last, (checkpoint / "commits" / str(last)).exists(), partitions)
+
+
+def last_commit(checkpoint: Path) -> Commit | None:
+    """Return the last committed epoch in *checkpoint*; None if there is none."""
+    commits = [file for file in (checkpoint / "commits").glob("*") if file.name.isdecimal()]
+    if not commits:
+        return None
+    last = max(commits, key=lambda file: int(file.name))
+    return Commit(int(last.name), last.stat().st_mtime)
