@@ -1,6 +1,7 @@
 """The first stage: from frames to messages for the buckets of their keys.
 
-A message is decoded once; what crosses the exchange is a snapshot of it.
+What crosses the exchange is a snapshot of a message or, if its decoder is declared repeatable and
+no step comes before the key, its payload.
 """
 
 from __future__ import annotations
