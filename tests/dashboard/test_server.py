@@ -368,7 +368,7 @@ def test_the_password_that_a_browser_sends_by_itself_changes_nothing(feed: Feed)
         assert dashboard.viewer.ask(CHANGE[0], "POST", "[1]", basic(TOKEN)).status == 401
 
 
-def test_wrong_tokens_are_slowed_down_and_logged() -> None:
+def test_wrong_tokens_are_counted_and_logged_and_the_right_one_always_passes() -> None:
     now = 100.0
     gate = TokenGate(TOKEN, Pace(lambda: now))
 
@@ -386,10 +386,8 @@ def test_wrong_tokens_are_slowed_down_and_logged() -> None:
     assert statuses == [401] * Pace.AT_ONCE + [429] * (100 - Pace.AT_ONCE)
     assert [entry["peer"] for entry in logs] == ["10.0.0.1"] * 4  # 1st, 2nd, 3rd, 10th
     assert {(entry["event"], entry["log_level"]) for entry in logs} == {("wrong token", "warning")}
-    assert status(TOKEN) == 429  # or a guess that is right would be told apart
-    assert status(TOKEN, "10.0.0.2") == 200
+    assert status(TOKEN) == 200  # others may share the address, as behind a proxy
     now += Pace.EVERY_S
-    assert status(TOKEN) == 200
     assert [status("guess"), status("guess")] == [401, 429]
 
 

@@ -34,7 +34,7 @@ from wallaroo.dashboard.pausing import PauseRoutes
 from wallaroo.dashboard.watch import Watch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.http.connection import Admission
-from wallaroo.gateway.http.serving import Serving
+from wallaroo.gateway.http.serving import HEAD_S, Serving
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.metrics.exposition import CONTENT_TYPE, exposition
 from wallaroo.system.binding import listening_socket
@@ -115,7 +115,14 @@ class DashboardServer:
         )
         admission = Admission(_LIMITS, {"server": "dashboard"})
         self._serving = Serving(
-            application, self._socket, None, "dashboard", admission, _IDLE_S, stop_s=_CLOSE_S
+            application,
+            self._socket,
+            None,
+            "dashboard",
+            admission,
+            _IDLE_S,
+            HEAD_S,
+            stop_s=_CLOSE_S,
         )
 
     def close(self) -> None:
