@@ -58,10 +58,13 @@ def publish(engine: StandIn, epoch: int) -> None:
 
 def test_all_kinds_of_sinks_have_each_output_once_through_any_number_of_kills() -> None:
     address = free_address()
-    with tempfile.TemporaryDirectory() as name, Receiver() as receiver:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        Receiver() as receiver,
+        StandIn.at(name) as engine,
+    ):
         directory, epoch = Path(name), 0  # short, as the name of a Unix socket must be
         (directory / "app.py").write_text(APP)
-        engine = StandIn(f"unix:{directory}/gateway.sock")
         started = partial(gateway, directory, receiver.url, address.rpartition(":")[2])
         with contextlib.closing(sqlite3.connect(directory / "shop.db")) as database:
             database.execute("CREATE TABLE totals (n INTEGER)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.helpers import PATIENCE_S, wait_until
@@ -49,6 +50,13 @@ class StandIn:
         self._made: list[Report] = []
         """By chunk, from number 1 on."""
         self._frames: tuple[FrameSocket, FrameSocket] | None = None
+
+    @classmethod
+    @contextlib.contextmanager
+    def at(cls, directory: str) -> Iterator[StandIn]:
+        """One at the gateway whose socket is in *directory*; it leaves at the end."""
+        with contextlib.closing(cls(f"unix:{directory}/gateway.sock")) as made:
+            yield made
 
     def publish(
         self,

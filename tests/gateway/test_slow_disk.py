@@ -113,7 +113,7 @@ def test_messages_share_syncs_and_the_gateway_answers_during_one(
         assert disk.syncs - before <= 6
 
     made = [outputs(b"out %d\n" % number, to=0) for number in range(500)]
-    engine = StandIn(f"unix:{tmp_path}/gateway.sock")
+    engine = StandIn(f"unix:{tmp_path}/gateway.sock", ticks=False)
     before = disk.syncs
     publishing = threading.Thread(target=engine.publish, args=made)
     publishing.start()
@@ -123,6 +123,7 @@ def test_messages_share_syncs_and_the_gateway_answers_during_one(
     assert publishing.is_alive()
     disk.takes(500)
     publishing.join()
+    engine.close()
     assert disk.syncs - before <= 10
     gateway.process.send_signal(signal.SIGTERM)
     assert gateway.wait(PATIENCE_S) == 0

@@ -157,7 +157,9 @@ def test_what_was_published_is_no_backlog_of_the_next_gateway(running: Running) 
     running.send(b"a", b"b")
     with contextlib.closing(StandIn(running.location, ticks=False)) as engine:
         engine.publish()
-    running.kill()
+        running.kill()
+        running.send(b"c")
+        engine.publish()
     assert running.client.status().backlog == 0
 
 

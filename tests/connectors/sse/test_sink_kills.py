@@ -87,9 +87,8 @@ def publish(engine: StandIn, epoch: int) -> None:
 def test_a_viewer_that_comes_back_has_every_output_once(wait: bool) -> None:
     address = free_address()
     port = address.rpartition(":")[2]
-    with tempfile.TemporaryDirectory() as name:  # short, as the name of a Unix socket must be
-        directory, epoch = Path(name), 0
-        engine = StandIn(f"unix:{directory}/gateway.sock")
+    with tempfile.TemporaryDirectory() as name, StandIn.at(name) as engine:
+        directory, epoch = Path(name), 0  # short, as the name of a Unix socket must be
         (directory / "app.py").write_text(APP)
         with gateway(directory, port):
             viewer = Viewer(address)
