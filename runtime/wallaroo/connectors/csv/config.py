@@ -24,8 +24,9 @@ class CSVSourceConfig(AnySource[Result_co]):
         decoder: Makes a message of a row; None for the row itself.
         delimiter: Character between columns.
         columns: Names of the columns; None if the first row of each file has them.
-        follow: Whether to wait for more: of a file for more rows, else for files with later names,
-            which must be complete when they appear. If False, the source ends.
+        follow: Whether to wait for more: of a file for more rows, also if it is rotated in its
+            directory; else for files with later names, which must be complete when they appear. If
+            False, the source ends.
 
     Example:
         >>> CSVSourceConfig("orders.csv", delimiter=";").delimiter

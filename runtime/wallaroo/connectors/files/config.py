@@ -18,7 +18,8 @@ class FileSourceConfig(AnySource[Result_co]):
 
     Args:
         path: Path of the file, relative to the application's directory. The file may grow, but the
-            part that has been read must not change.
+            part that has been read must not change. If it is followed, it may also be rotated
+            (renamed, or copied and truncated) in its directory.
         decoder: Decoder of the payloads. For frames, it also defines their layout.
         framing: "frames" if a header precedes each payload, "lines" if each line is a message,
             without its line feed.
