@@ -21,7 +21,7 @@ TAG = os.environ.get("WALLAROO_TEST_TAG", "0.1.0")
 """Tag of the images."""
 PATIENCE_S = 420.0
 """How long to wait for what must happen before a test fails."""
-_PAUSE_S = 0.2
+_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
 _EVENTS = 40
 """Events of the namespace that an error quotes, at most."""
 _LINES = "--tail=12"
@@ -103,12 +103,15 @@ def run(command: Sequence[str], stdin: str | None = None, timeout_s: float = 300
 
 
 def wait_for(what: str, look: Callable[[], Found | None], seconds: float = PATIENCE_S) -> Found:
-    """What *look* finds, as soon as it finds something true."""
+    """What *look* finds, soon after it finds something true: each look slows down the cluster."""
     give_up = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < give_up, f"no sign of {what} in {seconds:.0f} s"
-        time.sleep(_PAUSE_S)
-    return found
+    while True:
+        begun = time.monotonic()
+        if found := look():
+            return found
+        ended = time.monotonic()
+        assert ended < give_up, f"no sign of {what} in {seconds:.0f} s"
+        time.sleep(min(max(_PAUSE_S, 2 * (ended - begun)), _LONGEST_PAUSE_S))
 
 
 class Cluster:
