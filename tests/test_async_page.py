@@ -14,8 +14,8 @@ import pytest
 from tests.dataflow.harness import drive_all
 from tests.helpers import ROOT
 from wallaroo.api import gathered_functions
+from wallaroo.dataflow.steps import awaiting
 from wallaroo.gateway.chunks.pace import AWAITED_CHUNK_BYTES
-from wallaroo.model import awaiting
 from wallaroo.testing import load, simulate
 
 PAGE = (ROOT / "docs" / "async.md").read_text()

@@ -24,7 +24,7 @@ from wallaroo.codecs import json_decoder, msgpack_decoder, protobuf_decoder
 from wallaroo.dataflow.program import Program
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Application, Serialization
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import load, simulate
 
 ROOT = Path(__file__).parents[1]

@@ -19,7 +19,7 @@ from wallaroo.gateway.internal_api.calls import CALL_BYTES
 from wallaroo.gateway.internal_api.service import MOST_CALLS
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits
-from wallaroo.system.guesses import Pace
+from wallaroo.system.token_attempts import Attempts
 
 PAGE = " ".join((ROOT / "SECURITY.md").read_text().split())
 MIB = 1024**2
@@ -78,7 +78,7 @@ def test_the_threat_model_says_of_each_role_what_it_can_do_and_what_not(role: st
         f"{CALL_BYTES // 1024} KiB for a call, and {MOST_CALLS:,} calls at a time",
         f"serves at most {chunks._MOST_STRANGERS} unproven peers at a time",
         f"first proves within {chunks._HELLO_S:g} s that it knows the token",
-        f"one every {Pace.EVERY_S:g} s, over both ports together",
+        f"one every {Attempts.EVERY_S:g} s, over both ports together",
         f"{SourceLimits.held_bytes // MIB} MiB of incomplete frames over all",
         f"{JournalLimits().streams:,} streams) is rejected or waits",
     ],

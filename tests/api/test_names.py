@@ -18,8 +18,8 @@ from tests.applications.counting import encode as line
 from wallaroo.api import unsupported
 from wallaroo.connectors.tcp.resolve import TCPSink, TCPSource
 from wallaroo.errors import ApplicationError
-from wallaroo.model.loader import ApplicationRef
-from wallaroo.model.resolve import resolve
+from wallaroo.loading.loader import ApplicationRef
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
 
 HERE = Path(__file__).name

@@ -16,9 +16,9 @@ import wallaroo
 from tests.applications.counting import count_of_pipeline, decode, encode, first_letter
 from tests.helpers import MARKET_SPREAD, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
-from wallaroo.model.diagram import dot, mermaid
-from wallaroo.model.graph import Graph, Node, graph_of
-from wallaroo.model.resolve import resolve
+from wallaroo.graphs.drawing import dot, mermaid
+from wallaroo.graphs.graph import Graph, Node, graph_of
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import load
 
 PICTURE = ROOT / "docs" / "market-spread.svg"

@@ -17,7 +17,7 @@ from scripts.commands_page import PAGE, page
 from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
 from wallaroo.run.state.directory import FORMAT, StateDirectory
-from wallaroo.system.sealed import sealed, unsealed
+from wallaroo.system.sealed_files import sealed, unsealed
 from wallaroo.testing import load
 
 COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo"]

@@ -19,7 +19,7 @@ from wallaroo.cli.main import main
 from wallaroo.cli.option_tree import Options
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.gateway.settings import GatewaySettings
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.local_gateway import LocalGateway
 from wallaroo.run.settings import (
     KUBERNETES,

@@ -27,7 +27,7 @@ from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
 from wallaroo.wire.records import FailedMessage, Tally
 

@@ -12,9 +12,9 @@ import pytest
 from tests.dashboard.viewer import Viewer
 from tests.helpers import WORD_COUNT
 from wallaroo.api.addresses import Address
-from wallaroo.dashboard import watch
+from wallaroo.dashboard import monitor as watch
+from wallaroo.dashboard.monitor import Watch
 from wallaroo.dashboard.server import DashboardServer
-from wallaroo.dashboard.watch import Watch
 from wallaroo.engine.realtime.metrics import KnownError
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins

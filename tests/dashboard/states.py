@@ -12,7 +12,7 @@ from wallaroo.engine.realtime.metrics import KnownError
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Distribution, HotKey, Sample
 from wallaroo.model.application import Application
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.system.restarts import Restart
 from wallaroo.wire.chunk_messages import Publication
 from wallaroo.wire.records import FailedMessage

@@ -21,9 +21,9 @@ from tests.dashboard.viewer import Viewer
 from tests.helpers import wait_until
 from wallaroo.api.addresses import Address
 from wallaroo.dashboard import server as server_module
-from wallaroo.dashboard.access import Refused, TokenGate
+from wallaroo.dashboard.access import AccessRefused, TokenGate
 from wallaroo.dashboard.server import DashboardServer
-from wallaroo.system.guesses import Pace
+from wallaroo.system.token_attempts import Attempts
 
 STATIC = Path(wallaroo.dashboard.__file__).parent / "static"
 READ = ("/", "/application", "/events", "/snapshot", "/metrics", "/state", "/dead-letters")
@@ -370,24 +370,24 @@ def test_the_password_that_a_browser_sends_by_itself_changes_nothing(feed: Feed)
 
 def test_wrong_tokens_are_counted_and_logged_and_the_right_one_always_passes() -> None:
     now = 100.0
-    gate = TokenGate(TOKEN, Pace(lambda: now))
+    gate = TokenGate(TOKEN, Attempts(lambda: now))
 
     def status(token: str, peer: str = "10.0.0.1") -> int:
         headers = [(b"authorization", f"Bearer {token}".encode())]
         scope = {"type": "http", "path": "/", "headers": headers, "client": (peer, 1)}
         try:
             gate.check(Request(scope))
-        except Refused as refused:
+        except AccessRefused as refused:
             return refused.response.status_code
         return 200
 
     with capture_logs() as logs:
         statuses = [status(f"guess {number}") for number in range(100)]
-    assert statuses == [401] * Pace.AT_ONCE + [429] * (100 - Pace.AT_ONCE)
+    assert statuses == [401] * Attempts.AT_ONCE + [429] * (100 - Attempts.AT_ONCE)
     assert [entry["peer"] for entry in logs] == ["10.0.0.1"] * 4  # 1st, 2nd, 3rd, 10th
     assert {(entry["event"], entry["log_level"]) for entry in logs} == {("wrong token", "warning")}
     assert status(TOKEN) == 200  # others may share the address, as behind a proxy
-    now += Pace.EVERY_S
+    now += Attempts.EVERY_S
     assert [status("guess"), status("guess")] == [401, 429]
 
 
@@ -401,7 +401,7 @@ def test_who_guesses_cannot_claim_another_address_for_each_guess(feed: Feed) -> 
                     "X-Forwarded-For": f"10.0.0.{number}",
                 },
             )
-            for number in range(3 * Pace.AT_ONCE)
+            for number in range(3 * Attempts.AT_ONCE)
         ]
         assert {answer.status for answer in answers} == {401, 429}
         assert "wrong tokens came from 127.0.0.1" in answers[-1].text

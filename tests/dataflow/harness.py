@@ -16,7 +16,7 @@ from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
-from wallaroo.wire.records import TICK_SOURCE, Chunk, Outputs, Packed, Schedule, Tally
+from wallaroo.wire.records import TICK_SOURCE, Block, Outputs, Packed, Schedule, Tally
 
 BUCKETS = 3
 Sent = list[tuple[str, bytes]]
@@ -48,7 +48,7 @@ class Driven:
         """Forget what is in memory, and read it from the logs of the buckets."""
         self._buckets = {bucket: self._cache.read(log) for bucket, log in self._logs.items()}
 
-    def batch(self, blocks: Sequence[Sequence[Chunk]]) -> None:
+    def batch(self, blocks: Sequence[Sequence[Block]]) -> None:
         """Run *blocks*, each in a task of its own, then level by level what is sent to buckets."""
         sent: list[Packed] = []
         for block in blocks:
@@ -108,10 +108,10 @@ def cut(lengths: bytes, data: bytes) -> Iterator[bytes]:
         end += length
 
 
-def chunks(application: Application, sent: Sent, cuts: Sequence[int]) -> list[list[list[Chunk]]]:
+def chunks(application: Application, sent: Sent, cuts: Sequence[int]) -> list[list[list[Block]]]:
     """*sent* in batches of blocks of chunks; *cuts* tell what ends before each message."""
     indices = {source.name: number for number, source in enumerate(application.sources)}
-    batches: list[list[list[Chunk]]] = [[[]]]
+    batches: list[list[list[Block]]] = [[[]]]
     for first, ((name, payload), cut) in enumerate(zip(sent, cuts, strict=True)):
         if cut == 3:
             batches.append([[]])
@@ -120,13 +120,13 @@ def chunks(application: Application, sent: Sent, cuts: Sequence[int]) -> list[li
         block, source = batches[-1][-1], indices[name]
         data = framing_of(application.sources[source]).frame(payload)
         if cut or not block or block[-1].source != source:
-            block.append(Chunk(first, 1, source, 0, data))
+            block.append(Block(first, 1, source, 0, data))
         else:
             last = block[-1]
             block[-1] = last._replace(messages=last.messages + 1, data=last.data + data)
     return batches
 
 
-def tick(number: int, now_ns: int) -> Chunk:
+def tick(number: int, now_ns: int) -> Block:
     """What the journal holds where the clock is to be looked at."""
-    return Chunk(number, 1, TICK_SOURCE, now_ns, b"")
+    return Block(number, 1, TICK_SOURCE, now_ns, b"")

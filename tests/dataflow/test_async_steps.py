@@ -20,10 +20,10 @@ from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
+from wallaroo.graphs.graph import graph_of
 from wallaroo.model.application import Application
-from wallaroo.model.gathered_steps import awaits
-from wallaroo.model.graph import graph_of
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
+from wallaroo.resolution.gathered_steps import awaits
 from wallaroo.testing import simulate
 
 Function = Callable[[Any], Coroutine[Any, Any, Any]]
@@ -207,7 +207,7 @@ def test_what_a_call_does_after_its_time_limit_does_not_count() -> None:
 def test_a_call_that_does_not_end_when_it_is_cancelled_is_left_to_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("wallaroo.model.awaiting._GRACE_S", 0.05)
+    monkeypatch.setattr("wallaroo.dataflow.steps.awaiting._GRACE_S", 0.05)
     never: list[asyncio.Future[None]] = []
 
     async def stubborn(text: str) -> str:

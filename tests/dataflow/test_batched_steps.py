@@ -14,12 +14,12 @@ from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
+from wallaroo.dataflow.steps.batching import Batching
+from wallaroo.dataflow.steps.gathering import Failed
+from wallaroo.graphs.graph import graph_of
 from wallaroo.model.application import Application
-from wallaroo.model.batching import Batching
-from wallaroo.model.gathered_steps import awaits, longest_wait
-from wallaroo.model.gathering import Failed
-from wallaroo.model.graph import graph_of
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
+from wallaroo.resolution.gathered_steps import awaits, longest_wait
 from wallaroo.testing import simulate
 
 decode = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)

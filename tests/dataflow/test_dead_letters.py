@@ -11,8 +11,8 @@ from tests.dataflow.harness import Driven, chunks
 from tests.helpers import framing_of
 from wallaroo.connectors.kafka.records import packed
 from wallaroo.model.application import Application
-from wallaroo.model.resolve import resolve
-from wallaroo.wire.records import Chunk, FailedMessage
+from wallaroo.resolution.application import resolve
+from wallaroo.wire.records import Block, FailedMessage
 
 
 @wallaroo.decoder(header_length=2, length_fmt=">H")
@@ -139,6 +139,6 @@ def test_a_record_that_does_not_decode_is_shown_with_its_key_and_its_payload_is_
     record = wallaroo.KafkaRecord(b"x", key=b"k", partition=3, offset=7)
     data = framing_of(records.sources[0]).frame(packed(record))
     driven = Driven(records)
-    driven.batch([[Chunk(0, 1, 0, 0, data)]])
+    driven.batch([[Block(0, 1, 0, 0, data)]])
     (letter,) = driven.tally.examples
     assert letter.message == repr(record)

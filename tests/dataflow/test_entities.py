@@ -13,8 +13,8 @@ from tests.dataflow.single_bucket import Log
 from wallaroo.dataflow.bucket_logs import Head
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.savable import Codec
 from wallaroo.errors import DamagedFile, RuntimeFailure
-from wallaroo.model.savable import Codec
 
 PARTITIONS = ("words", "numbers")
 

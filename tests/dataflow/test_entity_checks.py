@@ -15,8 +15,8 @@ from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import Application
-from wallaroo.model.resolve import resolve
 from wallaroo.observability import log_channel
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
 
 

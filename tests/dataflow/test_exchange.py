@@ -17,7 +17,7 @@ from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.packing import holds_rows
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.model.application import Application
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.wire.records import Packed
 
 

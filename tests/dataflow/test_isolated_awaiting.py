@@ -21,8 +21,8 @@ from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.isolation import run_isolated
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.model.event_loop import run_on_loop
-from wallaroo.model.resolve import resolve
+from wallaroo.dataflow.steps.event_loop import run_on_loop
+from wallaroo.resolution.application import resolve
 
 LIMIT_S = 1.0
 KILLED = "SkippedCall: the call killed its process (SIGKILL)"
@@ -202,7 +202,7 @@ def test_a_call_that_stops_the_loop_by_damage_is_found_among_those_that_wait(
 
     step = wallaroo.computation_async(name="ask", timeout=wallaroo.milliseconds(50))(damage)
     real = builtins.len
-    monkeypatch.setattr("wallaroo.model.awaiting._GRACE_S", 0.2)
+    monkeypatch.setattr("wallaroo.dataflow.steps.awaiting._GRACE_S", 0.2)
     try:
         outputs, letters = run(step, ["one", "damage", "two"])
     finally:

@@ -20,9 +20,9 @@ from tests.dataflow.harness import Driven, tick
 from tests.dataflow.joined_by_hand import ByHand, Kind
 from wallaroo import nanoseconds
 from wallaroo.model.application import Application
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import Simulation, simulate
-from wallaroo.wire.records import Chunk
+from wallaroo.wire.records import Block
 
 
 class Event(NamedTuple):
@@ -252,7 +252,7 @@ def by_key(outputs: Sequence[bytes]) -> dict[str, list[str]]:
 
 
 def drive(made: Application, sent: Sequence[Sent], happening: Sequence[Happening]) -> Driven:
-    driven, batch, number, before = Driven(made), list[Chunk](), 0, 0
+    driven, batch, number, before = Driven(made), list[Block](), 0, 0
     sources = [source.name for source in made.sources]
     for message, one in zip(sent, happening, strict=True):
         if one.cut:
@@ -265,7 +265,7 @@ def drive(made: Application, sent: Sequence[Sent], happening: Sequence[Happening
             number += 1
         source, payload, now = message.for_simulation()
         framed = len(payload).to_bytes(4, "big") + payload
-        batch.append(Chunk(number, 1, sources.index(source), now, framed))
+        batch.append(Block(number, 1, sources.index(source), now, framed))
         number, before = number + 1, now
     driven.batch([batch])
     return driven
@@ -289,7 +289,7 @@ def test_a_key_is_forgotten_an_hour_after_its_last_message(kind: Kind) -> None:
     assert simulate(made, sent, until_ns=HOUR + HOUR // 8).state["join"].keys() == {"b"}
     driven = Driven(made)
     for number, (_, payload, now) in enumerate(sent):
-        driven.batch([[Chunk(number, 1, 0, now, len(payload).to_bytes(4, "big") + payload)]])
+        driven.batch([[Block(number, 1, 0, now, len(payload).to_bytes(4, "big") + payload)]])
     driven.batch([[tick(2, HOUR + HOUR // 8)]])
     driven.restart()
     assert driven.state()["join"].keys() == {"b"}
@@ -326,7 +326,7 @@ def test_a_run_waits_for_the_clock_only_as_long_as_it_makes_outputs(
 
     def send(number: int, source: int, payload: bytes) -> None:
         data = len(payload).to_bytes(4, "big") + payload
-        driven.batch([[Chunk(number, 1, source, 100, data)]])
+        driven.batch([[Block(number, 1, source, 100, data)]])
 
     send(0, 1, b"a 0 50")
     assert driven.due_ns() is None

@@ -28,7 +28,7 @@ from tests.random_applications import (
 )
 from wallaroo.dataflow.levels import Hop, Levels
 from wallaroo.model.application import Application
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
 
 payloads = st.builds(

@@ -15,7 +15,7 @@ from tests import odd_keys
 from tests.dataflow.harness import Driven, Sent, chunks, tick
 from wallaroo.api.places import place_of
 from wallaroo.model.application import Application
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import Simulation, simulate
 from wallaroo.wire.records import Tally
 

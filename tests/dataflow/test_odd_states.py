@@ -10,7 +10,7 @@ import wallaroo
 from tests.applications.counting import Count, count, decode, encode, first_letter
 from tests.dataflow.single_bucket import Engine
 from wallaroo.model.application import Application
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests import plain_python
 from tests.dataflow.harness import Driven, chunks
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
 
 

@@ -20,9 +20,9 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults, preview
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
-from wallaroo.wire.records import Chunk, FailedMessage, Outputs, Tally
+from wallaroo.wire.records import Block, FailedMessage, Outputs, Tally
 
 Message = tuple[str, int]
 
@@ -337,7 +337,7 @@ def test_only_entities_that_were_saved_count_as_changed() -> None:
     program = Program(application_of(state=peek), 1)
     results = TaskResults(lambda _outputs, _tally: None)
     frames = framing_of(program.application.sources[0]).frame(b"a1")
-    (packed,) = Router(program, results).route([Chunk(0, 1, 0, 0, frames)])
+    (packed,) = Router(program, results).route([Block(0, 1, 0, 0, frames)])
     assert not StateRunner(program, results).run([packed.blob], 0, Bucket([{"a": Numbers()}]))
 
 
@@ -345,7 +345,7 @@ def test_an_entity_counts_as_changed_when_its_computation_raises() -> None:
     program = Program(application_of(state=moody), 1)
     results = TaskResults(lambda _outputs, _tally: None)
     frames = framing_of(program.application.sources[0]).frame(b"a1")
-    (packed,) = Router(program, results).route([Chunk(0, 1, 0, 0, frames)])
+    (packed,) = Router(program, results).route([Block(0, 1, 0, 0, frames)])
     (changed,) = StateRunner(program, results).run([packed.blob], 0, Bucket([{}])).changed
     assert changed["a"].all == [1]
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import wallaroo
 from tests.dataflow.harness import Driven, chunks
 from wallaroo.model.application import Serialization
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
 
 

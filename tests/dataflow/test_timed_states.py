@@ -16,9 +16,9 @@ from tests.dataflow.single_bucket import Engine
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.gateway.journal.journal import NEVER
 from wallaroo.model.application import Application
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import Simulation, simulate
-from wallaroo.wire.records import Chunk
+from wallaroo.wire.records import Block
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -203,7 +203,7 @@ def times_of(all_: Sequence[Happening]) -> list[int]:
 
 def driven(made: Application, all_: Sequence[Happening]) -> Driven:
     """The engine, with ticks at odd times, and never when one is due."""
-    engine, blocks, number = Driven(made), list[list[Chunk]]([[]]), 0
+    engine, blocks, number = Driven(made), list[list[Block]]([[]]), 0
 
     def batch() -> None:
         engine.batch(blocks)
@@ -219,7 +219,7 @@ def driven(made: Application, all_: Sequence[Happening]) -> Driven:
             batch()
             if cut == 4:
                 engine.restart()
-        blocks[-1].append(Chunk(number, 1, 0, now, _framed(message)))
+        blocks[-1].append(Block(number, 1, 0, now, _framed(message)))
         number += 1
     batch()
     # a timer that was due before the end may set another one: the end is reached in two steps
@@ -419,7 +419,7 @@ def test_a_timer_of_an_entity_that_cannot_be_loaded_is_a_dead_letter_and_stays_s
     made = resolve(wallaroo.build_application("f", source.key_by(key_of).to(step).to_sink(sink)))
     engine = Driven(made)
     message = Message("a", 0, "s", "y", 12)
-    engine.batch([[Chunk(0, 1, 0, 0, _framed(message))]])
+    engine.batch([[Block(0, 1, 0, 0, _framed(message))]])
     monkeypatch.setattr(Fragile, "is_broken", True)
     engine.restart()
     engine.batch([[tick(1, 11 * MS)]])
@@ -438,7 +438,7 @@ def test_a_timer_of_an_entity_that_cannot_be_loaded_is_a_dead_letter_and_stays_s
 def test_a_timer_that_is_due_after_the_year_2262_is_waited_for() -> None:
     engine = Driven(application(ttl=None, by_event=False))
     message = Message("a", 0, "s", "y", 10**16)
-    engine.batch([[Chunk(0, 1, 0, 0, _framed(message))]])
+    engine.batch([[Block(0, 1, 0, 0, _framed(message))]])
     due_ns = engine.due_ns()
     assert due_ns is not None
     assert due_ns < NEVER
@@ -458,7 +458,7 @@ def test_only_timers_that_are_set_may_have_outputs() -> None:
         [("-", None, 10**9), ("s", 12 * MS, 10**9), ("-", 12 * MS, 10**9), ("c", None, 10**9)]
     ):
         message = Message("a", 0, action, "y", 12)
-        driven.batch([[Chunk(0, number, 0, 0, _framed(message))]])
+        driven.batch([[Block(0, number, 0, 0, _framed(message))]])
         assert due() == (timer_ns, expiry_ns)
         driven.restart()
     driven.batch([[tick(10, MS)]])
@@ -471,7 +471,7 @@ def test_only_timers_that_are_set_may_have_outputs() -> None:
 def test_a_state_that_lost_its_time_to_live_keeps_its_entities() -> None:
     happening = Happening(1, Message("a", 0, "s", "y", 12), 0)
     made = application(ttl=3 * MS, by_event=False)
-    chunk = Chunk(0, 1, 0, 0, _framed(happening.message))
+    chunk = Block(0, 1, 0, 0, _framed(happening.message))
     old = Driven(made)
     old.batch([[chunk]])
     new = Driven(application(ttl=None, by_event=False))

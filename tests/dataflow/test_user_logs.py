@@ -13,8 +13,8 @@ import pytest
 import structlog
 
 from wallaroo.api.retries import retries
+from wallaroo.dataflow.steps.retrying import retrying
 from wallaroo.dataflow.user_logs import WORK, UserLogs, UserStream, _Handler, log_event
-from wallaroo.model.retrying import retrying
 from wallaroo.observability import log_channel, logs
 from wallaroo.observability.log_channel import Write, _Descriptor
 

@@ -20,9 +20,9 @@ from tests.dataflow.written_out import Given, Layout, WrittenOut
 from wallaroo import Window, nanoseconds
 from wallaroo.api.windows import LatePolicy
 from wallaroo.model.application import Application
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
-from wallaroo.wire.records import Chunk
+from wallaroo.wire.records import Block
 
 
 class Event(NamedTuple):
@@ -175,7 +175,7 @@ def test_every_kind_emits_what_is_written_out_however_batches_are_cut(
 
 
 def drive(made: Application, sent: list[Any], happening: list[Happening]) -> Driven:
-    driven, batch, number, before = Driven(made), list[Chunk](), 0, 0
+    driven, batch, number, before = Driven(made), list[Block](), 0, 0
     for (_, payload, now), one in zip(sent, happening, strict=True):
         if one.cut:
             driven.batch([batch])
@@ -186,7 +186,7 @@ def drive(made: Application, sent: list[Any], happening: list[Happening]) -> Dri
             batch.append(tick(number, (before + now) // 2))
             number += 1
         framed = len(payload).to_bytes(4, "big") + payload
-        batch.append(Chunk(number, 1, 0, now, framed))
+        batch.append(Block(number, 1, 0, now, framed))
         number, before = number + 1, now
     driven.batch([batch])
     return driven
@@ -221,5 +221,5 @@ def test_windows_that_close_beyond_all_times_have_a_time_that_can_be_stored() ->
     made = application(Layout("session", 10**19))
     driven = Driven(made)
     framed = (5).to_bytes(4, "big") + b"a 1 1"
-    driven.batch([[Chunk(0, 1, 0, 0, framed)]])
+    driven.batch([[Block(0, 1, 0, 0, framed)]])
     assert driven.due_ns() == 2**63 - 2

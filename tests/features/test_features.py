@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.spark.in_process import InProcess
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.testing import load, simulate
 
 ADDRESSES = ("--in", "127.0.0.1:0,127.0.0.1:0", "--out", "127.0.0.1:1,127.0.0.1:2")

@@ -19,15 +19,15 @@ from wallaroo.wire.chunk_messages import (
     HELLO,
     READER,
     TASK,
+    CheckpointPosition,
     Hello,
-    Place,
     Report,
     pack_json,
     pack_report,
     task_in,
 )
 from wallaroo.wire.frame_socket import FrameSocket
-from wallaroo.wire.records import Chunk, Outputs, Tally
+from wallaroo.wire.records import Block, Outputs, Tally
 
 RUN = "run"
 """Name of its query."""
@@ -126,10 +126,10 @@ class StandIn:
 
     def _begin(self, reader: FrameSocket) -> None:
         """Begin an epoch before all chunks, so that the gateway forgets none."""
-        reader.send(pack_json(BEGIN, [RUN, self._ticks, *Place()]))
+        reader.send(pack_json(BEGIN, [RUN, self._ticks, *CheckpointPosition()]))
 
 
-def journal_of(directory: Path, start: int = 0) -> list[Chunk]:
+def journal_of(directory: Path, start: int = 0) -> list[Block]:
     """The messages from *start* on in the journal of a *directory*, whose gateway may run."""
     with contextlib.closing(JournalTail(directory / JOURNAL)) as tail:
         return [chunk for chunk in tail.read(start, 1 << 40) if chunk.source >= 0]

@@ -8,8 +8,8 @@ import pytest
 
 from tests.gateway.harness import U32, source
 from wallaroo.connectors.tcp.acknowledged import AckedConnection
-from wallaroo.connectors.tcp.connection import Connection
-from wallaroo.gateway.limits import Load, Progress, SourceLimits
+from wallaroo.connectors.tcp.connection import FrameConnection
+from wallaroo.gateway.limits import FrameProgress, Load, SourceLimits
 from wallaroo.wire.acknowledged import Hello, Messages, encode
 
 
@@ -52,7 +52,7 @@ class Transport:
 class Plain:
     def __init__(self) -> None:
         self.host = Host()
-        self.connection = Connection(self.host, 0, source(), ("127.0.0.1", 1))
+        self.connection = FrameConnection(self.host, 0, source(), ("127.0.0.1", 1))
 
     def send(self, data: bytes, now: float) -> None:
         self.host.now = now
@@ -114,11 +114,11 @@ def test_each_frame_has_its_own_time(sender: Any) -> None:
 def test_each_piece_of_a_large_frame_has_its_own_time(sender: Any) -> None:
     frame = sender.frame(bytes(1_000_000), 1)
     sender.send(frame[:10], 1.0)
-    sender.send(frame[10 : Progress.PIECE - 1], 2.0)
+    sender.send(frame[10 : FrameProgress.PIECE - 1], 2.0)
     assert sender.connection.progress.since == 1.0
-    sender.send(frame[Progress.PIECE - 1 : Progress.PIECE + 100], 3.0)
+    sender.send(frame[FrameProgress.PIECE - 1 : FrameProgress.PIECE + 100], 3.0)
     assert sender.connection.progress.since == 3.0
-    sender.send(frame[Progress.PIECE + 100 : 600_000], 4.0)
+    sender.send(frame[FrameProgress.PIECE + 100 : 600_000], 4.0)
     assert sender.connection.progress.since == 4.0
     sender.send(frame[600_000:600_001], 5.0)
     assert sender.connection.progress.since == 4.0

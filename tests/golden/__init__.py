@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.state.directory import FORMAT
 
 if TYPE_CHECKING:

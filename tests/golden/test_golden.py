@@ -22,7 +22,7 @@ from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import FORMAT, StateDirectory, read_fixed
 from wallaroo.run.state.json_codec import to_plain
 from wallaroo.run.state.transfer import Form, read_entities
-from wallaroo.system.sealed import sealed, unsealed
+from wallaroo.system.sealed_files import sealed, unsealed
 from wallaroo.testing import simulate
 
 Told = dict[tuple[str, Any], tuple[type, Any]]

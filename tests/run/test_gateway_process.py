@@ -23,10 +23,10 @@ from tests.spark.harness import Receiver
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import disagreement
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run import gateway_process
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
-from wallaroo.run.state.agreement import GatewayFiles
+from wallaroo.run.state.start_check import GatewayFiles
 from wallaroo.system.restarts import Restarts
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
 

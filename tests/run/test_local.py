@@ -14,7 +14,7 @@ import structlog
 from tests.helpers import wait_until
 from wallaroo.cli.gateway import command_line
 from wallaroo.engine.settings import EngineSettings
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.observability import logs
 from wallaroo.run.local import LocalRun
 from wallaroo.run.settings import LocalSettings

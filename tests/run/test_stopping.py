@@ -26,7 +26,7 @@ from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.java import _pump
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run import stopping
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.local import LocalRun

@@ -11,8 +11,8 @@ import pytest
 import wallaroo
 from tests.spark.in_process import InProcess, Sent
 from wallaroo.errors import ApplicationError
-from wallaroo.model.loader import ApplicationRef
-from wallaroo.model.resolve import resolve
+from wallaroo.loading.loader import ApplicationRef
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import load, simulate
 
 SEEDS = Path(__file__).parent

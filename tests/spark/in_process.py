@@ -32,8 +32,8 @@ from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
-from wallaroo.model.loader import ApplicationRef
 from wallaroo.wire.chunk_messages import News
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.records import Tally

@@ -23,7 +23,7 @@ from wallaroo.engine.realtime.engine import launch
 from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.stored import StateLayout
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.wire.chunk_messages import News
 
 PARTITIONS, KEYS = 4, 10

@@ -18,8 +18,8 @@ from wallaroo.engine.realtime import checkpoint as of_checkpoint
 from wallaroo.errors import UsageError
 from wallaroo.gateway.consistency.agreement import read_held
 from wallaroo.run.background_run import BackgroundRun
-from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.state.start_check import LocalFiles, agree
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
 
 pytestmark = pytest.mark.spark

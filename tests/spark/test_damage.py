@@ -12,8 +12,8 @@ import pytest
 
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from wallaroo.errors import RESTORE, UsageError
-from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.state.start_check import LocalFiles, agree
 
 pytestmark = pytest.mark.spark
 

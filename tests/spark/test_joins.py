@@ -13,7 +13,7 @@ import pytest
 import wallaroo
 from tests.applications.joining import LEFT, RIGHT, SOON, Item
 from tests.spark.in_process import InProcess
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.testing import simulate
 
 pytestmark = pytest.mark.spark

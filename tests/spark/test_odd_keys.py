@@ -11,7 +11,7 @@ import pytest
 from tests import odd_keys
 from tests.spark.in_process import InProcess
 from wallaroo.api.places import place_of
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.testing import simulate
 
 pytestmark = pytest.mark.spark

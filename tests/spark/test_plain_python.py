@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.in_process import InProcess
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.testing import simulate
 
 pytestmark = pytest.mark.spark

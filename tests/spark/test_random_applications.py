@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.spark.in_process import InProcess
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.testing import simulate
 
 pytestmark = pytest.mark.spark

@@ -20,7 +20,7 @@ from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from tests.spark.in_process import InProcess
 from wallaroo.engine.spark.checkpoint.epochs import last_epoch
 from wallaroo.engine.spark.checkpoint.partitions import is_needed, repartition
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.testing import load, simulate
 

@@ -14,7 +14,7 @@ import pytest
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, frame, run, send, send_bytes
 from wallaroo.run.background_run import BackgroundRun, Event
 from wallaroo.run.state.directory import FORMAT
-from wallaroo.system.sealed import sealed
+from wallaroo.system.sealed_files import sealed
 from wallaroo.testing import load, simulate
 
 pytestmark = pytest.mark.spark

@@ -14,7 +14,7 @@ import pytest
 
 from tests.spark.harness import APPS
 from tests.spark.in_process import InProcess
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 
 pytestmark = pytest.mark.spark
 

@@ -16,7 +16,7 @@ from tests.gateway.dead_letters.test_store import OF_ONE, Databases, call
 from wallaroo.cli.main import _Group
 from wallaroo.cli.receive import _escape
 from wallaroo.errors import ApplicationError
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.observability import logs
 from wallaroo.run.live_view import panel
 from wallaroo.system.printable import printable

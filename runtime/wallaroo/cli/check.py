@@ -21,12 +21,12 @@ from wallaroo.model.application import (
     StatePartition,
     WindowCompute,
 )
-from wallaroo.model.windowing import problem_of_accumulator
 from wallaroo.observability import logs
+from wallaroo.resolution.windows import problem_of_accumulator
 from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import printable
 from wallaroo.testing import messages_of
-from wallaroo.testing.repeats import check_repeats
+from wallaroo.testing._repeats import check_repeats
 
 _SAMPLE = 100
 """Messages of a file that are decoded twice."""

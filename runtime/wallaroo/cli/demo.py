@@ -18,7 +18,7 @@ import click
 
 from wallaroo.cli.demo_traffic import Outputs, Senders
 from wallaroo.cli.options import WORKERS, application_without_addresses
-from wallaroo.cli.streams import FramingName, Progress
+from wallaroo.cli.streams import FramingName, TransferProgress
 from wallaroo.errors import UsageError
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.stopping import kill_children
@@ -160,7 +160,7 @@ def _send(
     Returns:
         The time at which each turn was sent.
     """
-    progress, sent_at = Progress("sent", rates=False), []
+    progress, sent_at = TransferProgress("sent", rates=False), []
     totals: collections.Counter[str] = collections.Counter()
     for number, (source, payloads) in enumerate(rounds):
         if number == _WARM_UP_TURNS:

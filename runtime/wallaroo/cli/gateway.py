@@ -69,7 +69,7 @@ OPTIONS = Options(
             metavar="PORT",
             type=click.IntRange(0, 65535),
             show_default="any free port, if --token-file is given",
-            help="Port for the processes of the real-time engine, on the host of --listen.",
+            help="Port for the engine's processes, on the host of --listen.",
         ),
         health=HEALTH,
         letters=DEAD_LETTER_LIMITS,

@@ -15,8 +15,8 @@ import click
 from wallaroo.cli.option_types import FILE
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.errors import RuntimeFailure, UsageError, reason_of
-from wallaroo.model.diagram import dot, mermaid
-from wallaroo.model.graph import Graph, graph_of
+from wallaroo.graphs.drawing import dot, mermaid
+from wallaroo.graphs.graph import Graph, graph_of
 from wallaroo.run.user_output import reserved_stdout
 
 _SUFFIXES = {

@@ -20,12 +20,12 @@ from wallaroo.cli.option_types import (
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.gateway.consistency.agreement import ACCEPT
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
-from wallaroo.gateway.journal.chunk_rows import SKIP
+from wallaroo.gateway.journal.block_rows import SKIP
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.gateway.settings import TrafficSettings
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
-from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.settings import DashboardSettings, GatewayAccess, host_and_port
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME

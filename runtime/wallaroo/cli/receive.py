@@ -13,7 +13,7 @@ import click
 
 from wallaroo.api.addresses import Address
 from wallaroo.cli.option_types import AddressType
-from wallaroo.cli.streams import Cutter, FramingName, Progress
+from wallaroo.cli.streams import Cutter, FramingName, TransferProgress
 from wallaroo.errors import FrameError, RuntimeFailure
 from wallaroo.system.binding import listening_socket, why_not_bound
 from wallaroo.system.printable import printable, printable_lines
@@ -95,7 +95,7 @@ class _Reception:
         self._to = to
         self._count = count
         self._on_terminal = to is sys.stdout.buffer and sys.stdout.isatty()
-        self._progress = Progress("received", quiet=self._on_terminal)
+        self._progress = TransferProgress("received", quiet=self._on_terminal)
 
     def serve(self, listener: socket.socket) -> None:
         """Accept connections and receive until there are enough messages."""

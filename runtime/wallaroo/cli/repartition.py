@@ -23,8 +23,8 @@ from wallaroo.cli.options import (
     STATE_DIR_OF_APP,
     TOKEN_FILE,
 )
-from wallaroo.engine.realtime.stopped import has_ended
-from wallaroo.engine.realtime.stopped import repartition as divide
+from wallaroo.engine.realtime.offline_state import has_ended
+from wallaroo.engine.realtime.offline_state import repartition as divide
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.errors import UsageError
 from wallaroo.observability import logs

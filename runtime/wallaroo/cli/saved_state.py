@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.realtime.stopped import StoppedState
+from wallaroo.engine.realtime.offline_state import StoppedState
 from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.model.application import Application

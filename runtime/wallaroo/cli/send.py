@@ -14,7 +14,7 @@ import click
 
 from wallaroo.api.addresses import Address
 from wallaroo.cli.option_types import FILE, AddressType, NumberType
-from wallaroo.cli.streams import U32, Cutter, FramingName, Progress
+from wallaroo.cli.streams import U32, Cutter, FramingName, TransferProgress
 from wallaroo.client import Sender
 from wallaroo.errors import FrameError, RuntimeFailure, reason_of
 from wallaroo.system.binding import unresolved
@@ -101,7 +101,7 @@ def _send_acked(
 ) -> None:
     host, port = to
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    progress = Progress("sent")
+    progress = TransferProgress("sent")
     with Sender(address, stream, tls=tls) as sender:
         skip = sender.acknowledged
         if skip:
@@ -132,7 +132,7 @@ def _send_plain(
         refused = f"{reason_of(error)}; is the source listening?"
         msg = f"cannot connect to {host}:{port}: {unresolved(error, host, '--to') or refused}"
         raise RuntimeFailure(msg) from error
-    progress = Progress("sent")
+    progress = TransferProgress("sent")
     with connection:
         connection.settimeout(None)
         try:

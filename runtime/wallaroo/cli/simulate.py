@@ -19,12 +19,12 @@ from wallaroo.cli.streams import U32, Cutter, FramingName
 from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError, reason_of
 from wallaroo.model.application import Application
-from wallaroo.model.raised import describe_error, short_repr
 from wallaroo.run.state.transfer import written_entity
 from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_lines
 from wallaroo.testing import Simulation, messages_of
 from wallaroo.testing import simulate as run
+from wallaroo.user_code.exceptions import describe_error, short_repr
 
 _READ_BYTES = 256 * 1024
 _SHOWN_DEAD_LETTERS = 20

@@ -18,11 +18,11 @@ import structlog
 from wallaroo.cli.options import PARTITIONS, STATE_DIR_OF_APP, application_without_addresses
 from wallaroo.cli.saved_state import saved_state
 from wallaroo.dataflow.program import Program
+from wallaroo.engine.realtime.offline_state import StoppedState
 from wallaroo.engine.realtime.state_import import write_rows
-from wallaroo.engine.realtime.stopped import StoppedState
 from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.observability import logs
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed

@@ -52,7 +52,7 @@ def _lines(data: bytes) -> list[bytes]:
     return [part + b"\n" for part in parts] + ([last] if last else [])
 
 
-class Progress:
+class TransferProgress:
     """A line on the terminal, if there is one, that shows the progress of a transfer.
 
     Args:

@@ -13,7 +13,7 @@ from wallaroo.codecs._avro_defaults import convert_defaults
 from wallaroo.codecs._avro_exact import Misfit, places_of, register, to_read, to_write
 from wallaroo.codecs._avro_walk import Walk
 from wallaroo.codecs._confluent import SchemaText, Subject, by_schema, header, split, text_of
-from wallaroo.codecs._made import (
+from wallaroo.codecs._construction import (
     BINARY,
     HEADER_LENGTH,
     LENGTH_FMT,
@@ -27,7 +27,7 @@ from wallaroo.codecs._made import (
 from wallaroo.codecs._registry import Schema, SchemaRegistry
 from wallaroo.codecs._types import converting, to_plain
 from wallaroo.errors import WallarooParameterError
-from wallaroo.model.callers import one_call
+from wallaroo.user_code.callers import one_call
 
 
 @overload

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from wallaroo.codecs._registry import Schema, SchemaRegistry
 from wallaroo.errors import WallarooParameterError, reason_of
-from wallaroo.model.callers import one_call
+from wallaroo.user_code.callers import one_call
 
 SchemaText = Mapping[str, Any] | list[Any] | str | os.PathLike[str]
 """A schema: as an object, as its text, or the path of a file that has it."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from wallaroo.api.functions import Decoder, Encoder, LengthFormat
-from wallaroo.codecs._made import (
+from wallaroo.codecs._construction import (
     HEADER_LENGTH,
     LENGTH_FMT,
     TEXT,
@@ -24,7 +24,7 @@ from wallaroo.codecs._made import (
 )
 from wallaroo.codecs._types import converting, is_model, to_plain
 from wallaroo.errors import WallarooParameterError
-from wallaroo.model.callers import one_call
+from wallaroo.user_code.callers import one_call
 
 _END = "\r\n"
 """Ends rows while they are written: cells that contain a part of it are quoted."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from wallaroo.codecs._made import required
+from wallaroo.codecs._construction import required
 from wallaroo.codecs._type_walk import types_in
-from wallaroo.model.callers import one_call
+from wallaroo.user_code.callers import one_call
 
 _COLLECTIONS = {list, tuple, set, frozenset}
 _Fields = tuple[tuple[tuple[str, Any], ...], tuple[str, ...]]

@@ -32,7 +32,7 @@ class NotThere(Exception):
     """The registry does not have what it was asked for."""
 
 
-class Refused(Exception):
+class RegistryRefusal(Exception):
     """The registry does not accept a schema, or has one that cannot be used."""
 
 
@@ -126,7 +126,7 @@ def _failed(error: urllib.error.HTTPError, deadline: float, settings: ClientSett
     if error.code == _NOT_FOUND and code in _MISSING:
         raise NotThere(reason) from None
     if error.code in {_CONFLICT, _UNPROCESSABLE}:
-        raise Refused(reason) from None
+        raise RegistryRefusal(reason) from None
     if error.code in {401, 403}:
         files = " and ".join(settings.files)
         reason += f"; credentials come from {files}" if files else "; there are no credentials"

@@ -8,8 +8,7 @@ from typing import Any, overload
 
 from wallaroo.api.functions import Decoder, Encoder, LengthFormat
 from wallaroo.codecs._confluent import SchemaText, Subject, named_schema, without_header
-from wallaroo.codecs._defaults import with_defaults
-from wallaroo.codecs._made import (
+from wallaroo.codecs._construction import (
     HEADER_LENGTH,
     LENGTH_FMT,
     TEXT,
@@ -21,9 +20,10 @@ from wallaroo.codecs._made import (
     required,
     without_mark,
 )
+from wallaroo.codecs._defaults import with_defaults
 from wallaroo.codecs._registry import SchemaRegistry
 from wallaroo.codecs._types import check_type, from_plain, is_model, to_plain, validating
-from wallaroo.model.callers import one_call
+from wallaroo.user_code.callers import one_call
 
 _MAYBE_OUT_OF_RANGE = re.compile(rb"\d[eE]\+?\d{3}|\d{309}")
 """What a number has that no float is large enough for."""

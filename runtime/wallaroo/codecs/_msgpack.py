@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from wallaroo.api.functions import Decoder, Encoder, LengthFormat
-from wallaroo.codecs._defaults import with_defaults
-from wallaroo.codecs._made import (
+from wallaroo.codecs._construction import (
     BINARY,
     HEADER_LENGTH,
     LENGTH_FMT,
@@ -18,8 +17,9 @@ from wallaroo.codecs._made import (
     name_of_type,
     required,
 )
+from wallaroo.codecs._defaults import with_defaults
 from wallaroo.codecs._types import check_type, converting, from_plain, is_model, to_plain
-from wallaroo.model.callers import one_call
+from wallaroo.user_code.callers import one_call
 
 
 @overload

@@ -14,7 +14,7 @@ from wallaroo.codecs._confluent import (
     header,
     split,
 )
-from wallaroo.codecs._made import (
+from wallaroo.codecs._construction import (
     BINARY,
     HEADER_LENGTH,
     LENGTH_FMT,
@@ -26,7 +26,7 @@ from wallaroo.codecs._made import (
 from wallaroo.codecs._proto_text import message_places
 from wallaroo.codecs._proto_wire import place_of_damage, read_indexes, written_indexes
 from wallaroo.codecs._registry import Schema, SchemaRegistry
-from wallaroo.model.callers import one_call
+from wallaroo.user_code.callers import one_call
 
 Message = TypeVar("Message")
 """Class of the messages, which protoc has generated."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
-from wallaroo.codecs._http import NotThere, Refused, Unanswered, ask
+from wallaroo.codecs._http import NotThere, RegistryRefusal, Unanswered, ask
 from wallaroo.codecs._settings import VARIABLE, settings_of
 from wallaroo.codecs.waiting import waits
 from wallaroo.errors import WallarooError, WallarooParameterError
@@ -143,7 +143,7 @@ class SchemaRegistry:
             schema = Schema(_number(answer, "id"), kind, text)
         if schema.kind != kind:
             msg = f"its newest schema is of type {schema.kind}; the encoder writes {kind}"
-            raise Refused(msg)
+            raise RegistryRefusal(msg)
         return schema
 
     def _fetched(self, schema: int) -> Schema:
@@ -193,7 +193,7 @@ class SchemaRegistry:
                 return request()
             except passed:
                 raise
-            except (Unanswered, NotThere, Refused) as error:
+            except (Unanswered, NotThere, RegistryRefusal) as error:
                 reason = f"{self!r} has not given {what}: {error}"
             if not waits():
                 raise SchemaRegistryError(reason)

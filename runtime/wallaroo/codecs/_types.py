@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from wallaroo.codecs._construction import name_of_type, required
 from wallaroo.codecs._defaults import with_defaults
-from wallaroo.codecs._made import name_of_type, required
 from wallaroo.codecs._type_walk import types_in
-from wallaroo.model.callers import one_call
+from wallaroo.user_code.callers import one_call
 
 _SHOWN = 3
 """Mistakes of one message that an error shows."""

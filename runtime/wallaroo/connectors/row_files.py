@@ -11,7 +11,7 @@ from typing import Any
 from wallaroo.api.connectors import MessageSource
 from wallaroo.connectors.python.resolve import CustomSource
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.sources import SourceContext
+from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.rows import decoding_rows
 
 Within = tuple[int, ...]

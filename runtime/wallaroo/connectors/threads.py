@@ -13,12 +13,12 @@ import structlog
 from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.gateway.connector import SourceConnector, SourceState
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.outbox.outbox import Outbox, Refused, cut_outputs
+from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput, cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.endpoints import Sink, Source
-from wallaroo.model.raised import describe_error, short_repr
 from wallaroo.observability.logs import Repeats
+from wallaroo.user_code.exceptions import describe_error, short_repr
 from wallaroo.wire.records import FailedMessage
 
 AHEAD_BYTES = 64 * 1024**2
@@ -262,20 +262,20 @@ class SinkThread(ABC, Generic[_SinkT]):
             delivery = self._outbox.next(self._index, delivery.position, 0.0)
         return found
 
-    def _settle(self, position: int, refused: Sequence[Refused] = ()) -> None:
+    def _settle(self, position: int, refused: Sequence[RefusedOutput] = ()) -> None:
         """Note that outputs up to *position* in the outbox are safe, or *refused*."""
         self.problem = None  # before anybody can see that they are delivered
         with self._settling:
             self._outbox.delivered(self._index, position, refused=refused)
         self._taken = position
 
-    def _set_aside(self, number: int, output: bytes, reason: str) -> Refused:
+    def _set_aside(self, number: int, output: bytes, reason: str) -> RefusedOutput:
         """Make the dead letter of an *output*; *number* is its number, from 1 on."""
         if self._repeats.show(("set aside", reason)):
             log.warning("output set aside", **self._names(), number=number, reason=reason)
         step, place = f"sink {self._sink.name}", f"output {number}"
         letter = FailedMessage("", step, place, reason, short_repr(output))
-        return Refused(letter.storable(), output)
+        return RefusedOutput(letter.storable(), output)
 
     def _failed(self, reason: str, next_try_s: float) -> None:
         self.problem = reason

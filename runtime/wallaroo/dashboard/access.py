@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wallaroo.observability.logs import Repeats
-from wallaroo.system.guesses import Pace
+from wallaroo.system.token_attempts import Attempts
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _CHALLENGE = 'Basic realm="the dashboard: any name, and its token as the password"'
@@ -23,7 +23,7 @@ _CHALLENGE = 'Basic realm="the dashboard: any name, and its token as the passwor
 log = structlog.get_logger("wallaroo.dashboard")
 
 
-class Refused(Exception):
+class AccessRefused(Exception):
     """A request is refused, with a status, a sentence and headers of the response."""
 
     def __init__(self, status: int, reason: str, headers: dict[str, str]) -> None:
@@ -39,9 +39,9 @@ class TokenGate:
         pace: How often a peer may be wrong.
     """
 
-    def __init__(self, token: str, pace: Pace | None = None) -> None:
+    def __init__(self, token: str, pace: Attempts | None = None) -> None:
         self._token = token.encode()
-        self._pace = pace or Pace()
+        self._pace = pace or Attempts()
         self._repeats = Repeats()
 
     def check(self, request: Request) -> None:
@@ -54,18 +54,18 @@ class TokenGate:
         shown = _shown(header)
         challenge = "Bearer" if header[:7].lower() == "bearer " else _CHALLENGE
         if shown is None:
-            raise Refused(401, "authentication required", {"WWW-Authenticate": challenge})
+            raise AccessRefused(401, "authentication required", {"WWW-Authenticate": challenge})
         peer = request.client.host if request.client else ""
         if hmac.compare_digest(shown, self._token):
             return  # whoever shares its address
         if wait_s := self._pace.wait_s(peer):
             wait = math.ceil(wait_s)
             reason = f"too many wrong tokens came from {peer}: try again in {wait} s"
-            raise Refused(429, reason, {"Retry-After": str(wait)})
+            raise AccessRefused(429, reason, {"Retry-After": str(wait)})
         self._pace.note_wrong(peer)
         if self._repeats.show(peer):
             log.warning("wrong token", peer=peer, path=request.url.path)
-        raise Refused(401, "invalid token", {"WWW-Authenticate": challenge})
+        raise AccessRefused(401, "invalid token", {"WWW-Authenticate": challenge})
 
 
 def check_change(request: Request, gate: TokenGate | None) -> None:
@@ -75,10 +75,10 @@ def check_change(request: Request, gate: TokenGate | None) -> None:
         Refused: It has not, or there is no token.
     """
     if gate is None:
-        raise Refused(403, "the dashboard is read-only: it was started without a token", {})
+        raise AccessRefused(403, "the dashboard is read-only: it was started without a token", {})
     if request.headers.get("Authorization", "")[:7].lower() != "bearer ":
         # browsers send basic passwords for pages of other sites, too
-        raise Refused(401, "invalid token", {"WWW-Authenticate": "Bearer"})
+        raise AccessRefused(401, "invalid token", {"WWW-Authenticate": "Bearer"})
     gate.check(request)
 
 
@@ -102,7 +102,7 @@ class Access:
         """Pass the request on, or answer it."""
         try:
             self._check(Request(scope))
-        except Refused as refused:
+        except AccessRefused as refused:
             await refused.response(scope, receive, send)
         else:
             await self._app(scope, receive, send)
@@ -111,7 +111,7 @@ class Access:
         host = name_in(request.headers.get("Host", ""))
         if not (host in self._names or may_be_ours(host, local=self._local)):
             reason = f"the dashboard is not called {host[:200]!r}; --ui-name adds a name"
-            raise Refused(400, reason, {})
+            raise AccessRefused(400, reason, {})
         if self._gate is not None:
             self._gate.check(request)
 

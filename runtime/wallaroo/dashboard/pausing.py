@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from wallaroo.dashboard.access import TokenGate, check_change
-from wallaroo.dashboard.watch import Watch
+from wallaroo.dashboard.monitor import Watch
 
 
 class PauseRoutes:

@@ -28,10 +28,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from wallaroo.api.addresses import Address
-from wallaroo.dashboard.access import Access, Refused, TokenGate
+from wallaroo.dashboard.access import Access, AccessRefused, TokenGate
 from wallaroo.dashboard.dead_letters import DeadLetterRoutes
+from wallaroo.dashboard.monitor import Watch
 from wallaroo.dashboard.pausing import PauseRoutes
-from wallaroo.dashboard.watch import Watch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.http.connection import Admission
 from wallaroo.gateway.http.serving import HEAD_S, Serving
@@ -111,7 +111,7 @@ class DashboardServer:
                     gate=None if local else gate,
                 )
             ],
-            exception_handlers={RuntimeFailure: _failed, Refused: _refused},
+            exception_handlers={RuntimeFailure: _failed, AccessRefused: _refused},
         )
         admission = Admission(_LIMITS, {"server": "dashboard"})
         self._serving = Serving(
@@ -202,7 +202,7 @@ def _failed(_request: Request, error: Exception) -> Response:
 
 
 def _refused(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+    assert isinstance(error, AccessRefused)
     return error.response
 
 

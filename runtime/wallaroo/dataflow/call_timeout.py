@@ -21,7 +21,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from wallaroo.model.callers import call_at
+from wallaroo.user_code.callers import call_at
 
 _CHECKS = 4
 """Checks within the time limit."""

@@ -12,14 +12,14 @@ from typing import Any
 
 from wallaroo.dataflow.exchange import Exchange
 from wallaroo.dataflow.message_snapshots import PLAIN
-from wallaroo.dataflow.outgoing import Outgoing
+from wallaroo.dataflow.outgoing_messages import Outgoing
 from wallaroo.dataflow.packing import TICK
 from wallaroo.dataflow.paths import SAMPLE, At, Path, Paths, key_failed
 from wallaroo.dataflow.program import OperatorChain, Program, SourcePath, StatefulStage
 from wallaroo.dataflow.results import NamedStep, Origin, TaskResults
 from wallaroo.dataflow.rows import Keyed
-from wallaroo.model.callers import runs_step, time_limited
-from wallaroo.wire.records import TICK_SOURCE, Chunk, Packed
+from wallaroo.user_code.callers import runs_step, time_limited
+from wallaroo.wire.records import TICK_SOURCE, Block, Packed
 
 _DECODER = "decoder"
 """Name of the decoder in metrics; includes extracting the key if that follows immediately."""
@@ -56,7 +56,7 @@ class Router:
             for source_path, stamped in zip(program.source_paths, self._stamped, strict=True)
         ]
 
-    def route(self, chunks: Iterable[Chunk]) -> list[Packed]:
+    def route(self, chunks: Iterable[Block]) -> list[Packed]:
         """Run the first stage over *chunks*.
 
         Returns:
@@ -91,7 +91,7 @@ class Router:
         return exchange.packed() + self._outgoing.packed()
 
     @runs_step("source_path", "step")
-    def _run(self, source_path: SourcePath, chunk: Chunk, payloads: list[bytes]) -> None:
+    def _run(self, source_path: SourcePath, chunk: Block, payloads: list[bytes]) -> None:
         """Process each message in *payloads* to completion."""
         path, decode = self._path_of[source_path.number], source_path.source.decode
         stamped = self._stamped[source_path.number]

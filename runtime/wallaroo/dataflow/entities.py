@@ -34,6 +34,7 @@ from wallaroo.dataflow.buckets import (
     Unloaded,
     Where,
 )
+from wallaroo.dataflow.savable import Codec, Unsavable, saved, too_large
 from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.dataflow.state_records import (
     StateChanges,
@@ -44,10 +45,9 @@ from wallaroo.dataflow.state_records import (
 )
 from wallaroo.dataflow.user_logs import log_event
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.raised import describe_error, pass_interrupt
-from wallaroo.model.savable import Codec, Unsavable, saved, too_large
 from wallaroo.model.timing import KeyTime
 from wallaroo.model.versions import FIRST, MigrationError, Versions
+from wallaroo.user_code.exceptions import describe_error, pass_interrupt
 
 _MAX_LOGGED = 10
 """Maximum number of unloadable entities of a bucket that are logged individually."""

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.savable import RECENT, CheckedEntity, Unsavable, settle_all
+from wallaroo.dataflow.steps.multiple_outputs import pair_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import StateCompute
-from wallaroo.model.multiple_outputs import pair_of
-from wallaroo.model.savable import RECENT, CheckedEntity, Unsavable, settle_all
 from wallaroo.model.windows import Failed, Windows
 
 

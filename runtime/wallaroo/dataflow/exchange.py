@@ -16,8 +16,8 @@ from wallaroo.dataflow.paths import key_failed
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults, preview
 from wallaroo.dataflow.rows import Keyed, rows_by_bucket, selected
-from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.keys.buckets import are_safe
+from wallaroo.user_code.callers import runs_step, time_limited
 from wallaroo.wire.records import Packed
 
 _DENSE = 24

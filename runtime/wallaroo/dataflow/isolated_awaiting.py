@@ -12,12 +12,12 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Protocol
 
+from wallaroo.dataflow.savable import SkippedCall
+from wallaroo.dataflow.steps.awaiting import Awaiting
+from wallaroo.dataflow.steps.gathering import Failed, Gathering
 from wallaroo.model.application import Application, Compute
-from wallaroo.model.awaiting import Awaiting
-from wallaroo.model.callers import time_limited
-from wallaroo.model.gathering import Failed, Gathering
-from wallaroo.model.raised import Raised
-from wallaroo.model.savable import SkippedCall
+from wallaroo.user_code.callers import time_limited
+from wallaroo.user_code.exceptions import Raised
 
 
 class Counter(Protocol):

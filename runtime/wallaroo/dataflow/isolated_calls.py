@@ -12,11 +12,11 @@ from typing import Any
 
 from wallaroo.dataflow.isolated_awaiting import IsolatedAwaiting
 from wallaroo.dataflow.process_health import Health
-from wallaroo.model.awaiting import Awaiting
-from wallaroo.model.callers import time_limited
-from wallaroo.model.gathering import Gathering
-from wallaroo.model.raised import raising_exceptions
-from wallaroo.model.savable import SkippedCall
+from wallaroo.dataflow.savable import SkippedCall
+from wallaroo.dataflow.steps.awaiting import Awaiting
+from wallaroo.dataflow.steps.gathering import Gathering
+from wallaroo.user_code.callers import time_limited
+from wallaroo.user_code.exceptions import raising_exceptions
 
 NUMBERS = struct.Struct("=QQQQQ")
 """The running call; whether the copy has finished; a call that returned in a nested fork; how the

@@ -34,7 +34,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entity_checks import Checks, Saving, Suspects
-from wallaroo.dataflow.guarding import guarded
+from wallaroo.dataflow.guards import guarded
 from wallaroo.dataflow.isolated_awaiting import longest_await_s
 from wallaroo.dataflow.isolated_calls import (
     DAMAGE,
@@ -49,8 +49,8 @@ from wallaroo.dataflow.isolated_calls import (
 from wallaroo.dataflow.process_health import PROBLEMS, Health
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
+from wallaroo.dataflow.savable import SkippedCall, Unsavable
 from wallaroo.dataflow.user_logs import log_event
-from wallaroo.model.savable import SkippedCall, Unsavable
 from wallaroo.system.lifeline import die_with_parent, fork_group, kill_group, reap_group
 from wallaroo.system.memory import MemoryKills, limited
 from wallaroo.system.process_end import signal_name

@@ -30,8 +30,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from wallaroo.dataflow.columns import slots_of
 from wallaroo.model.application import Serialization
-from wallaroo.model.callers import time_limited
-from wallaroo.model.raised import (
+from wallaroo.user_code.callers import time_limited
+from wallaroo.user_code.exceptions import (
     Raised,
     describe_unpicklable,
     pass_interrupt,

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from wallaroo.dataflow.message_snapshots import PLAIN, Snapshot, packed, unpacked
-from wallaroo.model.callers import time_limited
+from wallaroo.user_code.callers import time_limited
 
 Arrivals = list[int]
 """Offsets of the messages from which items originate."""

@@ -20,11 +20,11 @@ from wallaroo.dataflow.message_snapshots import waiting
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.program import OperatorChain, Program, StatefulStage
 from wallaroo.dataflow.results import NOWHERE, Named, NamedStep, Origin, Owner, TaskResults
+from wallaroo.dataflow.steps.gathering import Failed, Gathering
 from wallaroo.model.application import Compute, KeyBy
-from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.endpoints import Sink
-from wallaroo.model.gathering import Failed, Gathering
-from wallaroo.model.raised import short_repr
+from wallaroo.user_code.callers import runs_step, time_limited
+from wallaroo.user_code.exceptions import short_repr
 from wallaroo.wire.task_metrics import StepMetrics
 
 At = int | Stamp | None

@@ -14,6 +14,7 @@ from typing import Any
 
 from wallaroo.dataflow.levels import Hop, Levels
 from wallaroo.dataflow.message_snapshots import Carrier
+from wallaroo.dataflow.savable import Codec, codec_of
 from wallaroo.model.application import (
     Application,
     Branch,
@@ -26,7 +27,6 @@ from wallaroo.model.application import (
 )
 from wallaroo.model.endpoints import Sink, Source
 from wallaroo.model.keys.buckets import SAFE, bucket_of, is_safe
-from wallaroo.model.savable import Codec, codec_of
 from wallaroo.model.versions import Versions
 
 _MAX_KNOWN_KEYS = 1 << 16

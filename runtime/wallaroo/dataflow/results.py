@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from wallaroo.api.places import Place
 from wallaroo.dataflow.tracebacks import place_of_failure, traceback_of
 from wallaroo.model.application import StatePartition
-from wallaroo.model.callers import runs_step
-from wallaroo.model.raised import describe_error, raised, short_repr
+from wallaroo.user_code.callers import runs_step
+from wallaroo.user_code.exceptions import describe_error, raised, short_repr
 from wallaroo.wire.records import FailedMessage, Outputs, Tally
 from wallaroo.wire.task_metrics import TaskMetrics
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloadable
 from wallaroo.dataflow.message_snapshots import Lost
-from wallaroo.dataflow.outgoing import Outgoing
+from wallaroo.dataflow.outgoing_messages import Outgoing
 from wallaroo.dataflow.packing import (
     TICK,
     Stamp,
@@ -24,13 +24,13 @@ from wallaroo.dataflow.packing import (
 from wallaroo.dataflow.paths import At, Path, Paths
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults
+from wallaroo.dataflow.savable import SkippedCall
+from wallaroo.dataflow.steps.multiple_outputs import pair_of
 from wallaroo.dataflow.timed_states import TimedStates
 from wallaroo.dataflow.timers import Timers
 from wallaroo.dataflow.window_states import WindowStates
 from wallaroo.model.application import StateCompute, WindowCompute
-from wallaroo.model.callers import runs_step, time_limited
-from wallaroo.model.multiple_outputs import pair_of
-from wallaroo.model.savable import SkippedCall
+from wallaroo.user_code.callers import runs_step, time_limited
 from wallaroo.wire.records import Packed, bounded_ns
 
 _MISSING = object()

@@ -16,12 +16,12 @@ from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.paths import SAMPLE, Path
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults
+from wallaroo.dataflow.savable import SkippedCall
+from wallaroo.dataflow.steps.multiple_outputs import pair_of
 from wallaroo.dataflow.timers import Timers
 from wallaroo.model.application import StateCompute
-from wallaroo.model.callers import runs_step, time_limited
-from wallaroo.model.multiple_outputs import pair_of
-from wallaroo.model.savable import SkippedCall
 from wallaroo.model.timing import Due, KeyTime, Timing, checked_event_time, describe_timer
+from wallaroo.user_code.callers import runs_step, time_limited
 
 _SILENT = -2
 """Place of the outputs of timers that were due before the message, or without one."""

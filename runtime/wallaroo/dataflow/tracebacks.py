@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from wallaroo.api.places import RUNTIME, Place, is_application, is_library, is_unnamed
-from wallaroo.model.raised import describe_error
+from wallaroo.user_code.exceptions import describe_error
 
 MAX_CHARACTERS = 4_000
 """Length of a traceback; of a longer one, the middle is left out."""

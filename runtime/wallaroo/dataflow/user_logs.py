@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
 
-from wallaroo.model.callers import is_repeated, running_step
 from wallaroo.observability import log_channel
 from wallaroo.observability.log_channel import Write
-from wallaroo.observability.told import Work
+from wallaroo.observability.replayed_logs import Work
+from wallaroo.user_code.callers import is_repeated, running_step
 
 _LINES_PER_SECOND = 20
 """Maximum number of lines per second from one location in the code; others are counted."""

@@ -20,8 +20,8 @@ from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults
 from wallaroo.dataflow.timers import Timers
 from wallaroo.model.application import WindowCompute
-from wallaroo.model.callers import runs_step, time_limited
 from wallaroo.model.windows import Failed, Late, Windows, overdue
+from wallaroo.user_code.callers import runs_step, time_limited
 from wallaroo.wire.task_metrics import WindowFigures
 
 

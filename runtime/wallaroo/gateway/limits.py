@@ -19,8 +19,8 @@ class SourceLimits:
     """Seconds after which a connection that sends nothing is closed; 0 for never, since senders
     may have nothing to send."""
     frame_s: float = 60.0
-    """Seconds that a frame may take from its first byte to its last, or each `Progress.PIECE` of a
-    large one; 0 for no limit. Without it, senders of unfinished frames could occupy all
+    """Seconds that a frame may take from its first byte to its last, or each `FrameProgress.PIECE`
+    of a large one; 0 for no limit. Without it, senders of unfinished frames could occupy all
     connections."""
     held_bytes: int = 256 * 1024**2
     """Bytes of frames that have begun and are not complete, over all connections: several times
@@ -31,7 +31,7 @@ class SourceLimits:
     rejected because of others."""
 
 
-class Progress:
+class FrameProgress:
     """Since when a connection has been at the frame that it is in, or at a piece of a large one.
 
     Args:

@@ -39,11 +39,11 @@ from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.gateway.startup import once_there_is_room, take
 from wallaroo.metrics.exposition import exposition
 from wallaroo.model.application import Application
-from wallaroo.model.gathered_steps import awaits, longest_wait
 from wallaroo.observability.health import Health, HealthServer
 from wallaroo.observability.tracing import traces_for
+from wallaroo.resolution.gathered_steps import awaits, longest_wait
 from wallaroo.system.credentials import read_token
-from wallaroo.system.guesses import Guesses
+from wallaroo.system.token_attempts import Guesses
 
 if TYPE_CHECKING:  # needs packages that may not be installed
     from wallaroo.gateway.traces import MessageTraces

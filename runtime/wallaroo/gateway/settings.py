@@ -53,7 +53,7 @@ class GatewaySettings:
     tls: TLSFiles = field(default_factory=TLSFiles)
     """Certificate and key of the internal API; without them, it uses no TLS."""
     chunks_port: int | None = None
-    """Port for the processes of the real-time engine, on the host of *location*; None for one that
+    """Port for the engine's processes, on the host of *location*; None for one that
     the system chooses, if there is a token. Beside a Unix socket there is another one for them."""
     health: Address | None = None
     """Address of the health endpoints; None to disable them."""

@@ -16,8 +16,8 @@ from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
 from wallaroo.api.migrations import Fields, Migration, migrations_of
-from wallaroo.model.callers import time_limited
-from wallaroo.model.raised import describe_error, pass_interrupt
+from wallaroo.user_code.callers import time_limited
+from wallaroo.user_code.exceptions import describe_error, pass_interrupt
 
 FIRST = 1
 """The version of a class without migrations."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from wallaroo.api.addresses import Address
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.binding import why_not_bound
-from wallaroo.system.strangers import Strangers
+from wallaroo.system.unauthenticated import Strangers
 
 _MOST_CALLERS = 64
 """Connections at a time, each with a thread; a flood from one address ends its own."""

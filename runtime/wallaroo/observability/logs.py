@@ -24,7 +24,7 @@ from structlog.typing import EventDict
 
 from wallaroo.errors import UsageError
 from wallaroo.observability.log_channel import Write
-from wallaroo.observability.told import Told
+from wallaroo.observability.replayed_logs import Told
 from wallaroo.system.printable import printable, printable_json
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -34,7 +34,7 @@ PARTS = ("driver", "gateway", "worker", "spark", "application")
 WORKER_PARTS = frozenset({"worker", "application"})
 """Parts of which a worker logs events, and all that it is believed to be."""
 WORK = "work"
-"""Field of an event, for `relay` only, with the mark of `wallaroo.observability.told.Work`."""
+"""Field of an event, for `relay` only, with the mark of `replayed_logs.Work`."""
 _PART_OF_LOGGER = {"wallaroo": "driver", "wallaroo.gateway": "gateway"}
 _write: Write | None = None
 """Writes each line; None for the current stderr."""

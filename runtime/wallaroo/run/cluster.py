@@ -29,8 +29,8 @@ from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.pausing import Pause
 from wallaroo.run.settings import ClusterSettings
-from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.state.start_check import GatewayFiles, agree
 from wallaroo.run.summary import Summary
 from wallaroo.system.credentials import read_token
 from wallaroo.system.pod import Pod

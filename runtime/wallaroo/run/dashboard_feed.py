@@ -8,8 +8,8 @@ from typing import Any
 import structlog
 
 from wallaroo.api.addresses import Address
+from wallaroo.dashboard.monitor import Watch
 from wallaroo.dashboard.server import DashboardServer
-from wallaroo.dashboard.watch import Watch
 from wallaroo.engine.realtime.metrics import KnownError
 from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions

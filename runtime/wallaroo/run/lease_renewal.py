@@ -11,7 +11,7 @@ import structlog
 
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.client import Lease, LeaseClient
-from wallaroo.gateway.internal_api.connection import Refused
+from wallaroo.gateway.internal_api.connection import CallRefused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, RENEW_S
 from wallaroo.run.settings import GatewayAccess
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_FILE_VARIABLE, read_token
@@ -73,7 +73,7 @@ class LeaseRenewal:
             waited_s = time.monotonic() - started
             try:
                 lease = self._client.claim(self._holder)
-            except Refused as error:
+            except CallRefused as error:
                 # a dead driver renewed its lease before the first attempt for the last time
                 if waited_s > LAPSE_S + 2 * RENEW_S:
                     raise
@@ -101,7 +101,7 @@ class LeaseRenewal:
         while not self._stopping.wait(RENEW_S):
             try:
                 self._client.renew_claim()
-            except Refused as error:
+            except CallRefused as error:
                 self.lost = str(error)
                 return
             except RuntimeFailure:

@@ -17,9 +17,9 @@ from wallaroo.engine.realtime.engine import launch
 from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.session import Launch
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
-from wallaroo.model.loader import ApplicationRef
-from wallaroo.model.unused_addresses import unused_addresses
+from wallaroo.resolution.unused_addresses import unused_addresses
 from wallaroo.run.dashboard_feed import Dashboard, DashboardFeed, serve_dashboard
 from wallaroo.run.pausing import Pause
 from wallaroo.run.settings import DashboardSettings

@@ -22,9 +22,9 @@ from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.settings import check_sinks
+from wallaroo.loading.frozen_code import recorded
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
-from wallaroo.model.frozen_code import recorded
-from wallaroo.model.loader import ApplicationRef
 from wallaroo.observability.log_channel import Channel
 from wallaroo.observability.logs import relay
 from wallaroo.run.dashboard_feed import Dashboard
@@ -33,12 +33,12 @@ from wallaroo.run.live_view import LiveView, can_show
 from wallaroo.run.local_gateway import Command, LocalGateway, check_socket_path
 from wallaroo.run.pausing import Pause
 from wallaroo.run.reload.reloader import Reloader, check_reloadable
-from wallaroo.run.reload.served import serves_as_before
+from wallaroo.run.reload.signature import serves_as_before
 from wallaroo.run.reload.trial import Trial, check_that_sources_end
 from wallaroo.run.settings import LocalSettings
-from wallaroo.run.state.agreement import LocalFiles, agree
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.location import default_state_dir, state_here
+from wallaroo.run.state.start_check import LocalFiles, agree
 from wallaroo.run.stopping import StopDeadline
 from wallaroo.system.restarts import Restart
 from wallaroo.wire.chunk_messages import News

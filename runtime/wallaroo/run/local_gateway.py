@@ -12,9 +12,9 @@ from pathlib import Path
 from wallaroo.errors import UsageError
 from wallaroo.gateway.internal_api.location import UNIX, location_of
 from wallaroo.gateway.settings import GatewaySettings
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Sink, Source
-from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.settings import GatewayProcessSettings, LocalSettings, host_and_port
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, read_token

@@ -14,7 +14,7 @@ from wallaroo.api.addresses import Address
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.gateway.internal_api.location import location_of
 from wallaroo.gateway.settings import GatewaySettings, TrafficSettings
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.system.tls import TLSFiles
 
 KUBERNETES = "k8s://https://kubernetes.default.svc"

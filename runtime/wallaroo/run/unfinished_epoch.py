@@ -17,9 +17,9 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
 from wallaroo.run.settings import GatewayAccess
-from wallaroo.run.state.agreement import GatewayFiles, agree
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.state.start_check import GatewayFiles, agree
 from wallaroo.run.user_output import captured_user_output
 
 log = structlog.get_logger("wallaroo")

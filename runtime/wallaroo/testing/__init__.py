@@ -24,11 +24,11 @@ from typing import Any
 from wallaroo.api.addresses import optional_addresses
 from wallaroo.codecs.waiting import without_waiting
 from wallaroo.errors import UsageError
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
-from wallaroo.model.loader import ApplicationRef
-from wallaroo.model.resolve import resolve
-from wallaroo.model.watched_entities import Suspects
+from wallaroo.resolution.application import resolve
 from wallaroo.testing._run import Run, Simulation, UnlistedKeysWarning, source_of
+from wallaroo.testing._watched_entities import Suspects
 
 __all__ = ["Simulation", "UnlistedKeysWarning", "load", "messages_of", "simulate"]
 

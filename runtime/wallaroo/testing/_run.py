@@ -13,9 +13,12 @@ from typing import Any
 
 from wallaroo.api.timers import CallTimers
 from wallaroo.connectors.kafka.records import KafkaRecord
-from wallaroo.dataflow.guarding import guarded
+from wallaroo.dataflow.guards import guarded
 from wallaroo.dataflow.message_snapshots import Carrier, waiting
 from wallaroo.dataflow.paths import as_bytes
+from wallaroo.dataflow.steps.multiple_outputs import pair_of
+from wallaroo.dataflow.steps.retrying import without_pauses
+from wallaroo.dataflow.unlisted_keys import UnlistedWatch
 from wallaroo.errors import UsageError
 from wallaroo.model.application import (
     Application,
@@ -30,15 +33,12 @@ from wallaroo.model.application import (
 )
 from wallaroo.model.endpoints import Source
 from wallaroo.model.keys.buckets import stable_hash
-from wallaroo.model.multiple_outputs import pair_of
-from wallaroo.model.raised import raised, raising_exceptions
-from wallaroo.model.retrying import without_pauses
-from wallaroo.model.simulated_times import SimulatedTimes
 from wallaroo.model.timing import Due, describe_timer
-from wallaroo.model.unlisted_keys import UnlistedWatch
-from wallaroo.model.watched_entities import Suspects, Watch
 from wallaroo.model.windows import Late, Windows, overdue
-from wallaroo.testing.repeats import check_repeats
+from wallaroo.testing._repeats import check_repeats
+from wallaroo.testing._times import SimulatedTimes
+from wallaroo.testing._watched_entities import Suspects, Watch
+from wallaroo.user_code.exceptions import raised, raising_exceptions
 
 
 class UnlistedKeysWarning(UserWarning):

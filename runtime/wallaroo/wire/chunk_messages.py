@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from wallaroo.wire.records import Chunk, Outputs, Packed, Tally
+from wallaroo.wire.records import Block, Outputs, Packed, Tally
 
 HELLO, BEGIN, REPORT, CHANGES, FINISH = b"H", b"B", b"W", b"A", b"F"
 HOLD, RELEASE = b"O", b"U"
@@ -28,7 +28,7 @@ _NEXT = struct.Struct(">QB?")
 _REPORT = struct.Struct(">QI")
 
 
-class Place(NamedTuple):
+class CheckpointPosition(NamedTuple):
     """How far a query is, as Spark keeps it between two epochs."""
 
     offset: int = 0
@@ -45,7 +45,7 @@ class Place(NamedTuple):
         return json.dumps(self._asdict())
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Place:
+    def from_json(cls, text: str | bytes) -> CheckpointPosition:
         """What `to_json` wrote."""
         return cls(**json.loads(text))
 
@@ -78,7 +78,7 @@ class Task(NamedTuple):
     """Offset after its last message."""
     isolates: bool
     """Whether an attempt before failed, perhaps because of one of its messages."""
-    chunks: Sequence[Chunk]
+    chunks: Sequence[Block]
     """The messages."""
 
 
@@ -175,7 +175,7 @@ def task_in(frame: bytes) -> Task:
     """The task in a frame of `pack_task`; from the gateway, which is trusted."""
     rows = marshal.loads(memoryview(frame)[1 + _HEAD.size :])
     number, start, end, isolates = _HEAD.unpack_from(frame, 1)
-    return Task(number, start, end, isolates, [Chunk(*row) for row in rows])
+    return Task(number, start, end, isolates, [Block(*row) for row in rows])
 
 
 def pack_next(following: NextLevel) -> bytes:

@@ -39,7 +39,7 @@ class Position(NamedTuple):
     """Its number in that log, where numbers have no gaps."""
 
 
-class Chunk(NamedTuple):
+class Block(NamedTuple):
     """Messages that one connection sent in a row, as stored in the journal."""
 
     first: int

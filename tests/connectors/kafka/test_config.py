@@ -11,8 +11,8 @@ import pytest
 import wallaroo
 from wallaroo.connectors.kafka.resolve import KafkaSink, KafkaSource
 from wallaroo.errors import ApplicationError, UsageError
-from wallaroo.model.loader import ApplicationRef
-from wallaroo.model.resolve import resolve
+from wallaroo.loading.loader import ApplicationRef
+from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
 
 OPTIONS = [

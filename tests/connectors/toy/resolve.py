@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.connectors.toy.config import QueueSinkConfig, QueueSourceConfig
 from wallaroo.model.endpoints import Endpoint, Sink, Source
-from wallaroo.model.sinks import SinkContext
-from wallaroo.model.sources import SourceContext
+from wallaroo.resolution.sinks import SinkContext
+from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.framing import Piece
 
 

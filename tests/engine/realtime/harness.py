@@ -29,9 +29,17 @@ from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
-from wallaroo.model.loader import ApplicationRef
-from wallaroo.wire.chunk_messages import DRIVER, HELLO, READER, Hello, News, Place, pack_json
+from wallaroo.wire.chunk_messages import (
+    DRIVER,
+    HELLO,
+    READER,
+    CheckpointPosition,
+    Hello,
+    News,
+    pack_json,
+)
 from wallaroo.wire.frame_socket import FrameSocket
 from wallaroo.wire.records import Tally
 
@@ -137,7 +145,7 @@ class Store:
     """What is committed of a query."""
 
     def __init__(self) -> None:
-        self.place = Place().to_json()
+        self.place = CheckpointPosition().to_json()
         self.logs: dict[int, Log] = {}
         self.commits = 0
 

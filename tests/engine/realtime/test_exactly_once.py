@@ -43,10 +43,10 @@ from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.chunks import reports, room
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.model.application import Application
-from wallaroo.model.gathered_steps import longest_wait
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
+from wallaroo.resolution.gathered_steps import longest_wait
 from wallaroo.testing import simulate
-from wallaroo.wire.chunk_messages import DAMAGED, Place, pack_json
+from wallaroo.wire.chunk_messages import DAMAGED, CheckpointPosition, pack_json
 
 _OUTPUT = struct.Struct(">4sQQ")
 
@@ -476,7 +476,7 @@ def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
             submit(gateway, application, [("in", b"a")])
             wait_until_processed(gateway, 1)
         lost = Store()
-        lost.place = Place(1, 7, gateway.journal.opening).to_json()
+        lost.place = CheckpointPosition(1, 7, gateway.journal.opening).to_json()
         with RunningQuery(gateway, application, lost, tmp_path / "c", 2, 1) as query:
             with pytest.raises(
                 RuntimeFailure, match="up to 1, and the checkpoint has those up to 7"
@@ -515,7 +515,7 @@ def test_logs_that_are_older_than_the_checkpoint_are_found(tmp_path: Path) -> No
             query.feed.finish_epoch()
             saved.append(copy.copy(store))
     older, newest = (opened(one, application) for one in saved)
-    chunk = Place.from_json(store.place).chunk
+    chunk = CheckpointPosition.from_json(store.place).chunk
     newest.check_age(chunk)
     problem = "was last written at the end of 1, and the state is as"
     with pytest.raises(DamagedFile, match=problem):

@@ -9,7 +9,7 @@ from tests.helpers import LARGE
 from wallaroo.engine.realtime.partition import Partition
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.spark.slots import slots_for
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.wire.frame_socket import FrameSocket
 
 APPLICATION = ApplicationRef(str(LARGE), ("--in", "127.0.0.1:0", "--out", "127.0.0.1:9"))

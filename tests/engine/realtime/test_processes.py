@@ -33,15 +33,15 @@ from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.worker_version import version_here
 from wallaroo.gateway.chunks.pace import Pace, Resumes
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.wire.channel import connect
 from wallaroo.wire.chunk_messages import (
     BEGIN,
     DRIVER,
     HELLO,
     READER,
+    CheckpointPosition,
     Hello,
-    Place,
     Report,
     Task,
     pack_json,
@@ -373,7 +373,7 @@ def test_large_messages_are_under_way_one_or_two_at_a_time(
         for _ in range(messages):
             gateway.journal.submit(0, 1, bytes(large))
             assert gateway.journal.flush(PATIENCE_S)
-        reader.send(pack_json(BEGIN, [RUN, False, *Place()]))
+        reader.send(pack_json(BEGIN, [RUN, False, *CheckpointPosition()]))
         waiting: list[Task] = []
         ran = 0
         while ran < messages:

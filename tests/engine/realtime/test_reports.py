@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 import wallaroo
 from wallaroo.engine.realtime.reports import Reports
 from wallaroo.model.application import Application
-from wallaroo.model.resolve import resolve
+from wallaroo.resolution.application import resolve
 from wallaroo.wire.chunk_messages import News
 from wallaroo.wire.records import Tally
 from wallaroo.wire.task_metrics import TaskMetrics

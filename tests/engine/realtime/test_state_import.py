@@ -12,7 +12,7 @@ from tests.helpers import wait_until
 from wallaroo.dataflow.log_rows import records_in
 from wallaroo.engine.realtime.state_import import ImportJob, write_rows
 from wallaroo.engine.spark.slots import slots_for
-from wallaroo.wire.chunk_messages import READER, Place
+from wallaroo.wire.chunk_messages import READER, CheckpointPosition
 from wallaroo.wire.frame_socket import FrameSocket
 from wallaroo.wire.records import Packed
 
@@ -62,18 +62,22 @@ def logs(store: Store) -> dict[int, list[bytes]]:
 
 def test_records_are_appended_and_the_place_stays(tmp_path: Path) -> None:
     store = Store()
-    store.place = Place(70, 7, "opening").to_json()
+    store.place = CheckpointPosition(70, 7, "opening").to_json()
     imported(tmp_path, store, PACKED, "first")
     assert logs(store) == RECORDS
-    assert Place.from_json(store.place) == Place(70, 7, "opening", "first")
+    assert CheckpointPosition.from_json(store.place) == CheckpointPosition(
+        70, 7, "opening", "first"
+    )
 
     imported(tmp_path, store, [[Packed(1, 4, b"more"), Packed(1, 5, b"new")]], "second")
     assert logs(store) == {**RECORDS, 4: [b"two", b"more"], 5: [b"new"]}
-    assert Place.from_json(store.place) == Place(70, 7, "opening", "second")
+    assert CheckpointPosition.from_json(store.place) == CheckpointPosition(
+        70, 7, "opening", "second"
+    )
 
 
 def test_an_import_of_nothing_is_noted(tmp_path: Path) -> None:
     store = Store()
     imported(tmp_path, store, [], "nothing")
     assert logs(store) == {}
-    assert Place.from_json(store.place) == Place(imported="nothing")
+    assert CheckpointPosition.from_json(store.place) == CheckpointPosition(imported="nothing")

@@ -15,7 +15,7 @@ from wallaroo.engine.spark.session import Launch, SparkSettings
 from wallaroo.engine.spark.supervised_query import failure_of
 from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.gateway.harness import Authority
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_VARIABLE
-from wallaroo.system.guesses import Guesses, Pace
+from wallaroo.system.token_attempts import Attempts, Guesses
 from wallaroo.wire.channel import connect
 from wallaroo.wire.frame_socket import FrameSocket, Stream
 
@@ -130,7 +130,7 @@ def test_wrong_tokens_do_not_shut_out_the_right_one(monkeypatch: pytest.MonkeyPa
     listener = Listener(socket.create_server(("127.0.0.1", 0)), TOKEN, guesses=guesses)
     with echo(listener) as served, capture_logs() as logs:
         monkeypatch.setenv(TOKEN_VARIABLE, "another token of some length")
-        for _ in range(2 * Pace.AT_ONCE):
+        for _ in range(2 * Attempts.AT_ONCE):
             assert not _is_heard(served)
         monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
         assert _is_heard(served)

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from uvicorn.server import ServerState
 
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.gateway.http.connection import Admission, Connection, limited
+from wallaroo.gateway.http.connection import Admission, HTTPConnection, limited
 from wallaroo.gateway.http.serving import Serving
 from wallaroo.gateway.limits import SourceLimits
 
@@ -30,11 +30,11 @@ async def answer(_scope: Scope, _receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def is_timed(connection: Connection) -> bool:
+def is_timed(connection: HTTPConnection) -> bool:
     return connection._timer is not None
 
 
-def connected(state: ServerState) -> Connection:
+def connected(state: ServerState) -> HTTPConnection:
     config = uvicorn.Config(answer, lifespan="off", log_config=None)
     config.load()
     connection = limited(3600.0)(config, state, {}, asyncio.get_running_loop())

@@ -12,7 +12,7 @@ from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api import client
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.internal_api.connection import Refused
+from wallaroo.gateway.internal_api.connection import CallRefused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, LeaseHeld, Leases
 from wallaroo.gateway.internal_api.service import Action, Service
 from wallaroo.gateway.internal_api.versions import API, check_version
@@ -130,7 +130,7 @@ def test_who_has_not_the_token_is_turned_away_without_another_try(
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     if token is not None:
         monkeypatch.setenv(TOKEN_VARIABLE, token)
-    with pytest.raises(Refused, match=reason):
+    with pytest.raises(CallRefused, match=reason):
         GatewayClient(location).hot_keys()
 
 
@@ -164,14 +164,14 @@ def test_an_earlier_driver_may_do_nothing_any_more(
     first, second = GatewayClient(location), GatewayClient(location)
     assert first.claim("first").number == 1
     assert first.hot_keys() == []
-    with pytest.raises(Refused, match="two drivers cannot run one application"):
+    with pytest.raises(CallRefused, match="two drivers cannot run one application"):
         second.claim("second")
     clock.now += LAPSE_S
     assert second.claim("second").number == 2
     worker = GatewayClient(location, claim=1)
-    with pytest.raises(Refused, match="fenced out: the driver second has acquired"):
+    with pytest.raises(CallRefused, match="fenced out: the driver second has acquired"):
         first.renew_claim()
-    with pytest.raises(Refused, match="fenced out: the driver second has acquired"):
+    with pytest.raises(CallRefused, match="fenced out: the driver second has acquired"):
         worker.hot_keys()
     assert second.hot_keys() == []
 

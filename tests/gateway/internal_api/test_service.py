@@ -28,7 +28,7 @@ from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.front import MOST_STRANGERS
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Action, Service
-from wallaroo.system.guesses import Guesses, Pace
+from wallaroo.system.token_attempts import Attempts, Guesses
 
 TOKEN = "a token that is long enough"
 RIGHT = {"Authorization": f"Bearer {TOKEN}"}
@@ -157,7 +157,7 @@ def test_a_fencing_token_that_is_none_of_its_leases_is_refused(served: Served, n
 def test_wrong_tokens_are_counted_and_logged_at_a_limited_rate(served: Served) -> None:
     wrong = {"Authorization": "Bearer a guess"}
     with capture_logs() as logs:
-        for _ in range(Pace.AT_ONCE):
+        for _ in range(Attempts.AT_ONCE):
             assert served.post(headers=wrong)[0] == 401
         assert served.post(headers=wrong) == (
             429,
@@ -167,12 +167,12 @@ def test_wrong_tokens_are_counted_and_logged_at_a_limited_rate(served: Served) -
             },
         )
         assert served.works()  # the right one is not one of them
-        served.now[0] += Pace.EVERY_S
+        served.now[0] += Attempts.EVERY_S
         assert served.post(headers=wrong)[0] == 401
     told = [(one["event"], one["peer"], one["action"], one["refused"]) for one in logs]
     assert told == [
         ("call refused", "127.0.0.1", "echo", 1),
-        ("call refused", "127.0.0.1", "echo", Pace.AT_ONCE),
+        ("call refused", "127.0.0.1", "echo", Attempts.AT_ONCE),
     ]
 
 

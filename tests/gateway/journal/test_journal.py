@@ -19,7 +19,7 @@ from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits, WriteBuffer
 from wallaroo.system.disk_space import reserved_bytes
-from wallaroo.wire.records import Chunk
+from wallaroo.wire.records import Block
 
 
 @contextlib.contextmanager
@@ -38,7 +38,7 @@ def fill(journal: Journal, *sizes: int, count: int = 1) -> None:
     assert journal.flush(PATIENCE_S)
 
 
-def chunks(journal: Journal, start: int, end: int) -> list[Chunk]:
+def chunks(journal: Journal, start: int, end: int) -> list[Block]:
     return [chunk for block in journal.read(start, end) for chunk in block]
 
 

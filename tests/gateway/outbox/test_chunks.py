@@ -11,7 +11,7 @@ import pytest
 
 from wallaroo.gateway.database import DamagedDatabase
 from wallaroo.gateway.outbox import chunks as module
-from wallaroo.gateway.outbox.chunks import FinishedChunk, Progress, joined
+from wallaroo.gateway.outbox.chunks import FinishedChunk, QueryProgress, joined
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.wire.records import Outputs, Tally
 
@@ -44,7 +44,7 @@ def test_chunks_of_one_publication_are_delivered_in_order(outbox: Outbox) -> Non
     assert outbox.undelivered == 5
     assert outbox.counters()["published"] == 5
     with outbox.chunks() as table:
-        assert table.progress() == {"run": Progress(4, 40)}
+        assert table.progress() == {"run": QueryProgress(4, 40)}
 
 
 def test_what_cannot_be_committed_leaves_nothing(
@@ -60,7 +60,7 @@ def test_what_cannot_be_committed_leaves_nothing(
             outbox.publish("run", [chunk(2, outputs(b"b"), record=b"two")])
     assert outbox.undelivered == 1
     with outbox.chunks() as table:
-        assert table.progress() == {"run": Progress(1, 10)}
+        assert table.progress() == {"run": QueryProgress(1, 10)}
         assert list(table.changes("run", 1, 0)) == [b"one"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.run.reload.application import ARGUMENTS, change, write
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.reload.trial import Trial, tried
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from wallaroo.cli.main import main
 from wallaroo.engine.spark import shipping
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.state import location
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.location import default_state_dir, state_here

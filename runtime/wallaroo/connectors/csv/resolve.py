@@ -9,7 +9,7 @@ from wallaroo.connectors.csv.config import CSVSourceConfig
 from wallaroo.connectors.csv.source import CSVRows
 from wallaroo.connectors.python.resolve import CustomSource
 from wallaroo.connectors.row_files import problems_of_columns, row_source
-from wallaroo.model.sources import SourceContext
+from wallaroo.resolution.sources import SourceContext
 
 
 def source(config: CSVSourceConfig[Any], context: SourceContext) -> CustomSource:

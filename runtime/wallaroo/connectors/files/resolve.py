@@ -8,8 +8,8 @@ from wallaroo.connectors.files.config import FileSinkConfig, FileSourceConfig
 from wallaroo.connectors.files.sink import FileSink
 from wallaroo.connectors.files.source import FileSource
 from wallaroo.connectors.python.resolve import CustomSink, CustomSource
-from wallaroo.model.sinks import SinkContext
-from wallaroo.model.sources import SourceContext
+from wallaroo.resolution.sinks import SinkContext
+from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.framing import Framing
 
 

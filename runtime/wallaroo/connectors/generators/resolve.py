@@ -9,8 +9,8 @@ from wallaroo.api.places import place_of
 from wallaroo.connectors.generators.config import GenSourceConfig
 from wallaroo.connectors.generators.source import GeneratorSource
 from wallaroo.connectors.python.resolve import CustomSource
-from wallaroo.model.problems import describe
-from wallaroo.model.sources import SourceContext
+from wallaroo.resolution.problems import describe
+from wallaroo.resolution.sources import SourceContext
 
 
 def source(config: GenSourceConfig[Any], context: SourceContext) -> CustomSource:

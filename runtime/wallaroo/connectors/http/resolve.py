@@ -7,8 +7,8 @@ from typing import Any
 
 from wallaroo.connectors.http.config import HTTPSourceConfig
 from wallaroo.model.endpoints import Listening, Source
-from wallaroo.model.problems import url_path
-from wallaroo.model.sources import SourceContext
+from wallaroo.resolution.problems import url_path
+from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.framing import Framing
 
 

@@ -15,8 +15,8 @@ from wallaroo.connectors.kafka.records import KafkaRecord, packed_output, unpack
 from wallaroo.connectors.kafka.topic import Topic, is_secret
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.endpoints import Endpoint, Sink, Source
-from wallaroo.model.sinks import SinkContext
-from wallaroo.model.sources import SourceContext
+from wallaroo.resolution.sinks import SinkContext
+from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.framing import Framing
 
 

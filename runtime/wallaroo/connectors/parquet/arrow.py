@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from wallaroo.connectors.parquet.exactness import is_kept, is_of_python, keeps_all
 from wallaroo.connectors.parquet.resolve import problem_of_type
-from wallaroo.model.raised import short_repr
+from wallaroo.user_code.exceptions import short_repr
 
 _MISFITS = (pa.ArrowException, ValueError, TypeError, OverflowError)
 

@@ -13,9 +13,9 @@ from wallaroo.connectors.parquet.source import ParquetRows
 from wallaroo.connectors.python.resolve import CustomSource
 from wallaroo.connectors.row_files import problems_of_columns, row_source
 from wallaroo.model.endpoints import Sink
-from wallaroo.model.problems import whole_number
-from wallaroo.model.sinks import SinkContext
-from wallaroo.model.sources import SourceContext
+from wallaroo.resolution.problems import whole_number
+from wallaroo.resolution.sinks import SinkContext
+from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.rows import encoding_rows
 
 _INDEX_BITS = 32

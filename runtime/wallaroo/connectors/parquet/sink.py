@@ -15,7 +15,7 @@ from wallaroo.gateway.outbox.outbox import Outbox, cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
-from wallaroo.model.raised import describe_error
+from wallaroo.user_code.exceptions import describe_error
 from wallaroo.wire.rows import unpacked_row
 
 _FILE_BYTES = 64 * 1024**2

@@ -9,9 +9,9 @@ from typing import Any
 from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.connectors.python.config import SinkConfig, SourceConfig
 from wallaroo.model.endpoints import Sink, Source
-from wallaroo.model.problems import describe
-from wallaroo.model.sinks import SinkContext
-from wallaroo.model.sources import SourceContext
+from wallaroo.resolution.problems import describe
+from wallaroo.resolution.sinks import SinkContext
+from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.framing import Framing
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from wallaroo.connectors.sql.config import SQLSinkConfig
 from wallaroo.connectors.variables import VARIABLE
 from wallaroo.model.endpoints import Sink
-from wallaroo.model.sinks import SinkContext
+from wallaroo.resolution.sinks import SinkContext
 from wallaroo.wire.rows import encoding_rows
 
 _URL = re.compile(r"(?P<dialect>\w+)(\+\w+)?://(?P<user>[^/@]*@)?(?P<rest>.*)", re.DOTALL)

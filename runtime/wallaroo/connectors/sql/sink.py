@@ -12,7 +12,7 @@ from wallaroo.connectors.sql.address import Database
 from wallaroo.connectors.sql.resolve import SQLSink
 from wallaroo.connectors.threads import SinkThread, numbered
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import Outbox, Refused
+from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
@@ -70,7 +70,7 @@ class SQLSinkWriter(SinkThread[SQLSink]):
 
     def _write_to(
         self, table: SinkTable, deliveries: Sequence[Delivery], known: dict[int, str]
-    ) -> list[Refused]:
+    ) -> list[RefusedOutput]:
         """Write *deliveries*, except what the table has already; returns what it refuses.
 
         Args:

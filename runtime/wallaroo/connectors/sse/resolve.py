@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from wallaroo.connectors.sse.config import SSESinkConfig
 from wallaroo.model.endpoints import Listening, Sink
-from wallaroo.model.problems import url_path, whole_number
-from wallaroo.model.sinks import SinkContext
+from wallaroo.resolution.problems import url_path, whole_number
+from wallaroo.resolution.sinks import SinkContext
 
 _LEAST_KEPT = 64 * 1024
 """Bytes that a sink keeps at least: a viewer that is connected is always some behind."""

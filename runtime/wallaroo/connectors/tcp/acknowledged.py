@@ -18,7 +18,7 @@ from wallaroo.connectors.tcp.resolve import TCPSource
 from wallaroo.errors import FrameError
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import Opener, StreamName, StreamPosition
-from wallaroo.gateway.limits import Load, Progress
+from wallaroo.gateway.limits import FrameProgress, Load
 from wallaroo.system.tls import subject_of
 from wallaroo.wire.acknowledged import (
     BATCH_BYTES,
@@ -112,7 +112,7 @@ class Open(Protocol):
 
     heard_at: float
     """When data last arrived, by the loop's clock."""
-    progress: Progress
+    progress: FrameProgress
     """Since when it has been sending its frame."""
 
     @property
@@ -186,7 +186,7 @@ class AckedConnection(asyncio.Protocol):
         self._held = 0
         self.heard_at = host.time()
         """When data last arrived, by the loop's clock."""
-        self.progress = Progress(self.heard_at)
+        self.progress = FrameProgress(self.heard_at)
         """Since when it has been sending its frame."""
         self._index = index
         self._source = source

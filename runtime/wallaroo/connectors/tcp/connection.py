@@ -19,8 +19,8 @@ from wallaroo.connectors.tcp.acknowledged import AckedConnection, Host, Open
 from wallaroo.connectors.tcp.drain import Drain
 from wallaroo.connectors.tcp.misdirected import Misdirected
 from wallaroo.connectors.tcp.resolve import TCPSource
-from wallaroo.gateway.limits import Progress
-from wallaroo.system.reading import pause_reading
+from wallaroo.gateway.limits import FrameProgress
+from wallaroo.system.read_pause import pause_reading
 from wallaroo.wire.acknowledged import PREAMBLE
 from wallaroo.wire.unframed import Delimited, StreamFormat
 
@@ -45,7 +45,7 @@ class PlainHost(Host, Protocol):
         """Note a new connection."""
 
 
-class Connection(asyncio.BufferedProtocol):
+class FrameConnection(asyncio.BufferedProtocol):
     """One sender.
 
     Args:
@@ -82,7 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes of an incomplete frame that the listener knows of."""
         self.heard_at = listener.time()
         """When data last arrived, by the loop's clock."""
-        self.progress = Progress(self.heard_at)
+        self.progress = FrameProgress(self.heard_at)
         """Since when it has been sending its frame."""
 
     @property

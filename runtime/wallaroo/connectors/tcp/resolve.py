@@ -7,8 +7,8 @@ from typing import Any
 
 from wallaroo.connectors.tcp.config import TCPSinkConfig, TCPSourceConfig
 from wallaroo.model.endpoints import Listening, OnAddress, Sink, Source
-from wallaroo.model.sinks import SinkContext
-from wallaroo.model.sources import SourceContext
+from wallaroo.resolution.sinks import SinkContext
+from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.unframed import Delimited, FixedLength
 

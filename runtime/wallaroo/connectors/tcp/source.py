@@ -22,14 +22,14 @@ import structlog
 
 from wallaroo.connectors.listening import BACKLOG, socket_of
 from wallaroo.connectors.tcp.acknowledged import Open, Streams
-from wallaroo.connectors.tcp.connection import Connection
+from wallaroo.connectors.tcp.connection import FrameConnection
 from wallaroo.connectors.tcp.drain import Drain
 from wallaroo.connectors.tcp.resolve import TCPSource
 from wallaroo.errors import reason_of
 from wallaroo.gateway.connector import ConnectorContext, SourceConnector, SourceState
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition
-from wallaroo.gateway.limits import Load, Progress, SourceLimits
+from wallaroo.gateway.limits import FrameProgress, Load, SourceLimits
 from wallaroo.observability.logs import Repeats
 
 HANDSHAKE_S = 10.0
@@ -187,7 +187,7 @@ class TCPListener(SourceConnector):
                     accepted, peer = listener.accept()
                     accepted.setblocking(False)
                     if self._tls is None:
-                        connection = Connection(self, index, self._sources[index], peer)
+                        connection = FrameConnection(self, index, self._sources[index], peer)
                         connection.take_over(accepted, drain)
                     else:
                         accepted.close()
@@ -225,7 +225,7 @@ class TCPListener(SourceConnector):
         if frame_s and connection.is_in_frame and now - connection.progress.since > frame_s:
             connection.drop(
                 f"the frame is incomplete {frame_s:g} s after it, or the last "
-                f"{Progress.PIECE // 1024} KiB of it, began"
+                f"{FrameProgress.PIECE // 1024} KiB of it, began"
             )
         elif idle_s and now - connection.heard_at > idle_s:
             connection.drop(f"no data came for {idle_s:g} s")
@@ -246,7 +246,7 @@ class TCPListener(SourceConnector):
             accepted.setblocking(False)
             problem = self.load.admit(index, str(peer[0]))
             if problem is None:
-                self._open(index, Connection(self, index, source, peer), accepted)
+                self._open(index, FrameConnection(self, index, source, peer), accepted)
             else:
                 accepted.close()
                 self._refused(index, str(peer[0]), problem, problem)
@@ -269,7 +269,7 @@ class TCPListener(SourceConnector):
         if self._listeners.get(index) is listener:
             self._loop.add_reader(listener, self._accept, index, source, listener)
 
-    def _open(self, index: int, connection: Connection, accepted: socket.socket) -> None:
+    def _open(self, index: int, connection: FrameConnection, accepted: socket.socket) -> None:
         """Open *connection*, which was admitted; with TLS, if its sender begins that in time."""
         opening = self._loop.create_task(
             self._loop.connect_accepted_socket(
@@ -287,7 +287,7 @@ class TCPListener(SourceConnector):
     def _opened_or_not(
         self,
         index: int,
-        connection: Connection,
+        connection: FrameConnection,
         accepted: socket.socket,
         opening: asyncio.Task[Any],
     ) -> None:

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from wallaroo.connectors.variables import VARIABLE
 from wallaroo.connectors.webhook.config import WebhookSinkConfig
 from wallaroo.model.endpoints import Sink
-from wallaroo.model.problems import whole_number
-from wallaroo.model.sinks import SinkContext
+from wallaroo.resolution.problems import whole_number
+from wallaroo.resolution.sinks import SinkContext
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """Name of a header."""

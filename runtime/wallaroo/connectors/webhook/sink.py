@@ -12,7 +12,7 @@ from wallaroo.connectors.webhook.client import Answer, WebhookClient
 from wallaroo.connectors.webhook.headers import prepared
 from wallaroo.connectors.webhook.resolve import WebhookSink
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import Outbox, Refused, cut_outputs
+from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput, cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
@@ -61,7 +61,7 @@ class WebhookSinkWriter(SinkThread[WebhookSink]):
         self._series = f"{outbox.identity}-{index}"
         self._first = outbox.sent_to(index) + 1
         """Number of the first output that the receiver may not have at the start."""
-        self._refused: list[Refused] = []
+        self._refused: list[RefusedOutput] = []
         """Outputs of the present delivery that are set aside."""
         self._requests: Counter[str] = Counter()
         self._thread.start()

@@ -14,26 +14,26 @@ from wallaroo.engine.spark.checkpoint.files import check_files
 from wallaroo.engine.stored import Commit, StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError, damaged
 from wallaroo.system.atomic_write import write_durably
-from wallaroo.system.sealed import sealed, unsealed
+from wallaroo.system.sealed_files import sealed, unsealed
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
-from wallaroo.wire.chunk_messages import Place
+from wallaroo.wire.chunk_messages import CheckpointPosition
 
 _MARK, _CHUNK = "begun", "chunk"
 """File with the number of the last chunk that Spark had when a later one was begun, and the name of
 the number there."""
 
 
-def place_of(checkpoint: Path, commit: Commit | None) -> Place:
+def place_of(checkpoint: Path, commit: Commit | None) -> CheckpointPosition:
     """How far the state of *commit* is.
 
     Raises:
         UsageError: The file that says so is damaged.
     """
     if commit is None:
-        return Place()
+        return CheckpointPosition()
     file = checkpoint / "offsets" / str(commit.epoch)
     try:
-        return Place.from_json(file.read_text().splitlines()[-1])
+        return CheckpointPosition.from_json(file.read_text().splitlines()[-1])
     except (OSError, ValueError, TypeError, IndexError) as error:
         msg = f"{file} is corrupt ({error}); restore the state directory from a backup"
         raise UsageError(msg) from error
@@ -54,7 +54,7 @@ def progress_of(checkpoint: Path) -> CheckpointProgress:
 
 def is_new(checkpoint: Path) -> bool:
     """Whether no application has begun to change the state in *checkpoint*."""
-    return not (has_epoch(checkpoint) or has_begun(checkpoint, Place()))
+    return not (has_epoch(checkpoint) or has_begun(checkpoint, CheckpointPosition()))
 
 
 def is_imported(checkpoint: Path, name: str) -> bool:
@@ -62,7 +62,7 @@ def is_imported(checkpoint: Path, name: str) -> bool:
     return place_of(checkpoint, last_commit(checkpoint)).imported == name
 
 
-def note_begun(checkpoint: Path, place: Place) -> None:
+def note_begun(checkpoint: Path, place: CheckpointPosition) -> None:
     """Note, durably, that a chunk after *place* is about to run.
 
     What it changes is published before Spark has it; so `has_begun` holds until Spark commits an
@@ -72,7 +72,7 @@ def note_begun(checkpoint: Path, place: Place) -> None:
         write_durably(checkpoint / _MARK, sealed({_CHUNK: place.chunk}))
 
 
-def has_begun(checkpoint: Path, place: Place) -> bool:
+def has_begun(checkpoint: Path, place: CheckpointPosition) -> bool:
     """Whether chunks after *place*, the end of the last committed epoch, may be published."""
     begun = _begun(checkpoint)
     return begun is not None and begun >= place.chunk
@@ -147,7 +147,7 @@ def outstanding(checkpoint: Path) -> str:
     )
 
 
-def _records(layout: StateLayout, place: Place) -> list[bytes] | None:
+def _records(layout: StateLayout, place: CheckpointPosition) -> list[bytes] | None:
     """What was published after *place*; None if that cannot be known."""
     if not has_begun(layout.checkpoint, place):
         return []

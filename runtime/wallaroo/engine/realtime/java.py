@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.engine.realtime.settings import LONGEST_EPOCH_MS
-from wallaroo.wire.chunk_messages import Place
+from wallaroo.wire.chunk_messages import CheckpointPosition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ def start_query(
         pickle.dumps(job),
         partitions,
         str(checkpoint),
-        Place().to_json(),
+        CheckpointPosition().to_json(),
         LONGEST_EPOCH_MS,
     )
 

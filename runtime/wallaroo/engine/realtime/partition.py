@@ -32,14 +32,21 @@ from wallaroo.engine.realtime.frames import (
     send_appended,
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
-from wallaroo.engine.realtime.noted import note
 from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
+from wallaroo.engine.realtime.state_copy import note
 from wallaroo.engine.spark.checkpoint.epochs import run_of
 from wallaroo.system.failpoints import fault
-from wallaroo.wire.chunk_messages import CHANGES, RECORD, Place, Report, pack_json, pack_report
+from wallaroo.wire.chunk_messages import (
+    CHANGES,
+    RECORD,
+    CheckpointPosition,
+    Report,
+    pack_json,
+    pack_report,
+)
 from wallaroo.wire.frame_socket import FrameSocket
 from wallaroo.wire.records import Packed
 
@@ -104,7 +111,7 @@ class Partition:
             elif kind == OPEN:
                 self._open(bucket_in(frame))
             elif kind == APPLY:
-                self._apply(Place.from_json(frame[1:]))
+                self._apply(CheckpointPosition.from_json(frame[1:]))
 
     def _note(self, chunk: int) -> None:
         """Note the entities for commands that read them while the application is stopped."""
@@ -126,7 +133,7 @@ class Partition:
         log = log_name(run_of(self._checkpoint), 0, bucket)
         self._state.open(bucket, log, head, records_in(rows))
 
-    def _apply(self, place: Place) -> None:
+    def _apply(self, place: CheckpointPosition) -> None:
         """Take in the changes that were published after *place*, which Spark does not have."""
         self._state.check_age(place.chunk)
         run = run_of(self._checkpoint)

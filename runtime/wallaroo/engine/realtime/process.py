@@ -29,7 +29,7 @@ from wallaroo.engine.spark.shipping import locate
 from wallaroo.engine.spark.slots import spark_hash
 from wallaroo.engine.spark.worker_version import check_version, version_here
 from wallaroo.errors import DamagedFile, OtherVersion
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.system.credentials import take_token
 from wallaroo.wire.channel import connect
 from wallaroo.wire.chunk_messages import DAMAGED, HELLO, READER, Hello, pack_json

@@ -35,8 +35,8 @@ from wallaroo.wire.chunk_messages import (
     BEGIN,
     LEVEL,
     TASK,
+    CheckpointPosition,
     NextLevel,
-    Place,
     Report,
     Task,
     next_in,
@@ -81,7 +81,7 @@ class Reader:
                 begun = True
                 self._open(start)
             run = (self._job.checkpoint / "metadata").read_text()
-            place = Place.from_json(start)
+            place = CheckpointPosition.from_json(start)
             fault("reader-before-begin")
             self._gateway.send(pack_json(BEGIN, [run, bool(self._program.timed), *place]))
             self._run_epoch(place)
@@ -94,7 +94,7 @@ class Reader:
         for slot in self._slots:
             self._java.send(pack_slot(slot), APPLY, start)
 
-    def _run_epoch(self, start: Place) -> None:
+    def _run_epoch(self, start: CheckpointPosition) -> None:
         noted = False
         while (frame := self._gateway.receive()) is not None:
             if frame[:1] == TASK:
@@ -107,7 +107,7 @@ class Reader:
             if frame[:1] == LEVEL:
                 self._hand_on(next_in(frame))
                 continue
-            chunk = Place.from_json(frame[1:]).chunk
+            chunk = CheckpointPosition.from_json(frame[1:]).chunk
             for bucket, slot in enumerate(self._job.slots):
                 self._java.send(pack_slot(slot), pack_bucket(SAVE, bucket, chunk))
                 fault("reader-in-save")

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import structlog
 
+from wallaroo.dataflow.unlisted_keys import ADVICE, UnlistedWatch
 from wallaroo.model.application import Application
-from wallaroo.model.unlisted_keys import ADVICE, UnlistedWatch
 from wallaroo.observability.logs import Repeats, relay
 from wallaroo.wire.chunk_messages import News
 from wallaroo.wire.records import FailedMessage

@@ -37,9 +37,9 @@ from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery
 from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
-from wallaroo.model.loader import ApplicationRef
 from wallaroo.system.disk_space import shortage
 from wallaroo.system.restarts import Restart
 from wallaroo.wire.chunk_messages import News

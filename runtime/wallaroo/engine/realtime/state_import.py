@@ -37,7 +37,7 @@ from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure
-from wallaroo.wire.chunk_messages import READER, Place
+from wallaroo.wire.chunk_messages import READER, CheckpointPosition
 from wallaroo.wire.frame_socket import FrameSocket
 from wallaroo.wire.records import Packed
 
@@ -140,7 +140,7 @@ class ImportJob:
             java.send(slot, pack_bucket(OPEN, bucket))
             for _ in of_bucket:
                 java.send(slot, pack_bucket(SAVE, bucket))
-        place = Place.from_json(start)._replace(imported=self.name)
+        place = CheckpointPosition.from_json(start)._replace(imported=self.name)
         java.send(pack_slot(END_OF_EPOCH), place.to_json().encode())
         while java.receive() is not None:
             pass

@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,1 +1,1 @@
-"""The gateway's side of the real-time engine: hands out chunks, publishes what they led to."""
+"""The gateway's side of the engine: hands out chunks, publishes what they led to."""

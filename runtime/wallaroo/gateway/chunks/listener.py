@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from wallaroo.errors import RuntimeFailure
 from wallaroo.system.binding import listening_at, listening_socket, why_not_bound
-from wallaroo.system.guesses import Guesses
-from wallaroo.system.strangers import Strangers
 from wallaroo.system.tls_stream import TLSStream
+from wallaroo.system.token_attempts import Guesses
+from wallaroo.system.unauthenticated import Strangers
 from wallaroo.wire.channel import PROOF_BYTES, keep_alive, proof
 from wallaroo.wire.frame_socket import Stream
 

@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from wallaroo.gateway.chunks.agreement import check_agreement
 from wallaroo.gateway.chunks.epoch import EpochTimer
 from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.pace import Pace, Resumes
+from wallaroo.gateway.chunks.position_check import check_agreement
 from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.chunks.room import with_room
 from wallaroo.gateway.chunks.spacing import Spacing
@@ -26,7 +26,7 @@ from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.chunks.ticks import Ticks
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder, Stopped
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.outbox.chunks import FinishedChunk, Progress
+from wallaroo.gateway.outbox.chunks import FinishedChunk, QueryProgress
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.chunk_messages import (
@@ -43,9 +43,9 @@ from wallaroo.wire.chunk_messages import (
     RECORD,
     RELEASE,
     REPORT,
+    CheckpointPosition,
     Hello,
     NextLevel,
-    Place,
     Task,
     json_in,
     pack_json,
@@ -112,7 +112,7 @@ class ChunkRun:
         self._ticks = Ticks(journal)
         self._query: str | None = None
         """Name of the query; None until its first epoch begins."""
-        self._begun = Place()
+        self._begun = CheckpointPosition()
         """Where the epoch begins; everything before is in Spark's state store."""
         self._open = False
         """Whether an epoch is under way that takes chunks."""
@@ -154,7 +154,7 @@ class ChunkRun:
         elif kind == BEGIN and role == READER:
             query, timed, *place = json_in(frame)
             try:
-                self._begin(query, Place(*place), timed=timed)
+                self._begin(query, CheckpointPosition(*place), timed=timed)
             except LookupError as error:
                 self.fail(str(error), final=True)
         elif kind == CHANGES and role >= 0:
@@ -203,7 +203,7 @@ class ChunkRun:
             driver.send(pack_json(FAILED, {"reason": reason, "final": final}))
         self.close()
 
-    def _begin(self, query: str, place: Place, *, timed: bool) -> None:
+    def _begin(self, query: str, place: CheckpointPosition, *, timed: bool) -> None:
         """An epoch begins: Spark has all that chunks up to *place* have changed.
 
         Args:
@@ -216,7 +216,7 @@ class ChunkRun:
         fault("chunks-before-forget")
         known = self._with_room(lambda: self._forget(query, place, first=first))
         fault("chunks-after-forget")
-        progress = known.get(query, Progress(place.chunk, place.offset))
+        progress = known.get(query, QueryProgress(place.chunk, place.offset))
         self._with_room(lambda: self._journal.note_processed(progress.end))
         self._journal.consume(place.offset)
         with self._changed:
@@ -241,7 +241,9 @@ class ChunkRun:
             self._changed.notify_all()
         self._answer(answered)
 
-    def _forget(self, query: str, place: Place, *, first: bool) -> dict[str, Progress]:
+    def _forget(
+        self, query: str, place: CheckpointPosition, *, first: bool
+    ) -> dict[str, QueryProgress]:
         """Forget what Spark has; returns how far each query is."""
         with self._outbox.chunks() as table:
             known = table.progress()
@@ -355,7 +357,7 @@ class ChunkRun:
             if self._closed:
                 return
             answered, self._asked = self._asked, 0
-            place = Place(self._next, self._flights.last, self._journal.opening)
+            place = CheckpointPosition(self._next, self._flights.last, self._journal.opening)
             ends = place.chunk != self._begun.chunk or self._epoch.is_first
             if ends:
                 self._open, self._answers = False, answered

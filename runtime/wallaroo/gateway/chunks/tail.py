@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wallaroo.gateway.database import connect
-from wallaroo.gateway.journal.chunk_rows import COLUMNS, chunk_in
+from wallaroo.gateway.journal.block_rows import COLUMNS, chunk_in
 from wallaroo.gateway.journal.reader import check_gapless
-from wallaroo.wire.records import Chunk
+from wallaroo.wire.records import Block
 
 
 class JournalTail:
@@ -22,14 +22,14 @@ class JournalTail:
         self._path = path
         self._database = connect(path, read_only=True)
 
-    def read(self, start: int, max_bytes: int) -> Sequence[Chunk]:
+    def read(self, start: int, max_bytes: int) -> Sequence[Block]:
         """The first messages from offset *start* on, of about *max_bytes*; none if there are none.
 
         Raises:
             LookupError: Some of them are not there, but later ones are.
             DamagedDatabase: A chunk is not as it was written.
         """
-        found: list[Chunk] = []
+        found: list[Block] = []
         size, reached = 0, start
         cursor = self._database.execute(
             f"SELECT {COLUMNS} FROM chunk WHERE first >= ? ORDER BY first", (start,)

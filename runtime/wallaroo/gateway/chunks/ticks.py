@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.wire.records import TICK_SOURCE, Chunk, Schedule, Tally
+from wallaroo.wire.records import TICK_SOURCE, Block, Schedule, Tally
 
 _AT_ONCE = 0
 """Time of a tick if it is not known which windows must close, so that all partitions report."""
@@ -30,7 +30,7 @@ class Ticks:
         """Ask for a tick now."""
         self._ask(_AT_ONCE)
 
-    def handed_out(self, number: int, messages: Sequence[Chunk]) -> None:
+    def handed_out(self, number: int, messages: Sequence[Block]) -> None:
         """Note that *messages* are the chunk *number*."""
         if any(one.source == TICK_SOURCE for one in messages):
             self._chunk = number

@@ -18,7 +18,7 @@ from wallaroo.errors import DamagedFile
 from wallaroo.gateway.consistency.agreement import ACCEPT, JOURNAL, OUTBOX, Holdings, read_held
 from wallaroo.gateway.database import connect, transaction
 from wallaroo.gateway.dead_letters.store import SCHEMA as LETTERS_SCHEMA
-from wallaroo.gateway.journal.chunk_rows import renumber_sums
+from wallaroo.gateway.journal.block_rows import renumber_sums
 from wallaroo.gateway.journal.journal import SCHEMA as JOURNAL_SCHEMA
 from wallaroo.gateway.journal.openings import SCHEMA as OPENINGS_SCHEMA
 from wallaroo.gateway.journal.openings import Opening, is_known, write_openings
@@ -26,7 +26,7 @@ from wallaroo.gateway.journal.stream_positions import REPLAYS
 from wallaroo.gateway.journal.stream_positions import SCHEMA as MARKS_SCHEMA
 from wallaroo.gateway.outbox.outbox import SCHEMA as OUTBOX_SCHEMA
 from wallaroo.system.atomic_write import write_durably
-from wallaroo.system.sealed import sealed, unsealed
+from wallaroo.system.sealed_files import sealed, unsealed
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
 
 _FILE = "accept.json"

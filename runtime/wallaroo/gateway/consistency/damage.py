@@ -18,7 +18,7 @@ import structlog
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
 from wallaroo.gateway.database import check_structure, connect, named, reading, transaction
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
-from wallaroo.gateway.journal.chunk_rows import COLUMNS, INSERT, Row, damaged_range, row_of
+from wallaroo.gateway.journal.block_rows import COLUMNS, INSERT, Row, damaged_range, row_of
 from wallaroo.gateway.journal.positions import time_in
 from wallaroo.gateway.outbox.chunks import CHANGE, check_change
 from wallaroo.gateway.outbox.queues import damaged_outputs, outputs_sum

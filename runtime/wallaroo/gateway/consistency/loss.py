@@ -16,7 +16,7 @@ from wallaroo.gateway.consistency.acceptance import is_asked
 from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX, read_held
 from wallaroo.gateway.consistency.damage import keep_letter
 from wallaroo.gateway.database import DamagedDatabase, connect, named, reading, transaction
-from wallaroo.gateway.journal.chunk_rows import INSERT, SKIP, row_of
+from wallaroo.gateway.journal.block_rows import INSERT, SKIP, row_of
 from wallaroo.gateway.journal.journal import SCHEMA as JOURNAL_SCHEMA
 from wallaroo.gateway.journal.openings import is_known
 from wallaroo.gateway.journal.positions import time_in

@@ -11,7 +11,7 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.journal.journal import NEVER, Journal
 from wallaroo.model.application import Application
-from wallaroo.wire.records import Chunk, FailedMessage
+from wallaroo.wire.records import Block, FailedMessage
 
 
 class Stopped(RuntimeFailure):
@@ -96,12 +96,12 @@ class EvidenceFinder:
                         found[number] = evidence
         return found
 
-    def _messages(self, chunk: Chunk) -> Iterator[tuple[int, Evidence]]:
+    def _messages(self, chunk: Block) -> Iterator[tuple[int, Evidence]]:
         pieces = self._sources[chunk.source].framing.pieces(chunk.data)
         for number, (header, frame) in enumerate(pieces, chunk.first):
             yield number, Evidence(chunk.arrived_ns, header, frame)
 
 
-def _has_one_of(chunk: Chunk, arrivals: Sequence[int]) -> bool:
+def _has_one_of(chunk: Block, arrivals: Sequence[int]) -> bool:
     place = bisect_left(arrivals, chunk.first)
     return place < len(arrivals) and arrivals[place] < chunk.first + chunk.messages

@@ -22,9 +22,9 @@ _CONNECTION = "connection"
 """Name under which the state of a request has its connection."""
 
 
-def connection_of(scope: Scope) -> Connection:
+def connection_of(scope: Scope) -> HTTPConnection:
     """The connection of the request that has *scope*."""
-    connection: Connection = scope["state"][_CONNECTION]
+    connection: HTTPConnection = scope["state"][_CONNECTION]
     return connection
 
 
@@ -56,7 +56,7 @@ class Admission:
         self._load.dismiss(0, host)
 
 
-class Connection(H11Protocol):
+class HTTPConnection(H11Protocol):
     """A connection that is closed if the head of a request is not complete in time.
 
     The time begins with the connection, and later with the first byte of the next request; between
@@ -163,7 +163,7 @@ _TOO_MANY = (
 
 def limited(
     head_s: float | None, admission: Admission | None = None, *, answers_half_closed: bool = False
-) -> type[Connection]:
+) -> type[HTTPConnection]:
     """The class of the connections of a server.
 
     Args:
@@ -172,4 +172,4 @@ def limited(
         answers_half_closed: Whether a sender that sends no more still gets its answer.
     """
     own = {"head_s": head_s, "admission": admission, "answers_half_closed": answers_half_closed}
-    return type("Limited", (Connection,), own)
+    return type("Limited", (HTTPConnection,), own)

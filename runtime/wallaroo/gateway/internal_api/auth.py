@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from wallaroo.gateway.internal_api.calls import FENCING_HEADER, REFUSED, TOKEN_HEADER
 from wallaroo.gateway.internal_api.leases import Leases
-from wallaroo.system.guesses import Guesses
+from wallaroo.system.token_attempts import Guesses
 
 _LONGEST_NUMBER = 18
 """Digits of a fencing token at most."""

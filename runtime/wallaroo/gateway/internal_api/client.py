@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass
 
 from wallaroo.gateway.consistency.agreement import Holdings
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
-from wallaroo.gateway.internal_api.connection import Connection
+from wallaroo.gateway.internal_api.connection import GatewayConnection
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.gateway.internal_api.versions import introduction
 from wallaroo.metrics.samples import HotKey, Sample, from_json
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
 
 
-class ControlClient(Connection):
+class ControlClient(GatewayConnection):
     """Status, metrics and control of a gateway."""
 
     def status(self) -> GatewayStatus:
@@ -58,7 +58,7 @@ class ControlClient(Connection):
         self._ask("accept_lost", asdict(progress))
 
 
-class DeadLetterClient(Connection):
+class DeadLetterClient(GatewayConnection):
     """The dead letters of a gateway that runs; implements `DeadLetterActions`."""
 
     def letters(self, choice: Choice, most: int) -> list[DeadLetter]:
@@ -87,7 +87,7 @@ class Lease:
     """Its number, which is the fencing token."""
 
 
-class LeaseClient(Connection):
+class LeaseClient(GatewayConnection):
     """The lease of a gateway, for drivers."""
 
     def claim(self, holder: str) -> Lease:

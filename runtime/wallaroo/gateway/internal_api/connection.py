@@ -37,7 +37,7 @@ _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 1.0
 """Pause before a call is repeated: doubles from the first to the most."""
 
 
-class Refused(RuntimeFailure):
+class CallRefused(RuntimeFailure):
     """The gateway rejects this process: its token is wrong, or another driver has the lease."""
 
 
@@ -49,7 +49,7 @@ class _Unanswered(Exception):
         self.code = code
 
 
-class Connection:
+class GatewayConnection:
     """Calls one gateway, from any thread; each call has a connection of its own.
 
     Args:
@@ -125,7 +125,7 @@ class Connection:
             raise _Unanswered(message, code)
         if code == REFUSED:
             msg = f"the gateway refused {action!r}: {message}"
-            raise Refused(msg)
+            raise CallRefused(msg)
         msg = f"gateway call {action!r} failed: {message}"
         raise RuntimeFailure(msg)
 

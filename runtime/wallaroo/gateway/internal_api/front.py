@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from wallaroo.system.strangers import Strangers
+from wallaroo.system.unauthenticated import Strangers
 
 STRANGER_S = 10.0
 """Seconds until a connection, TLS included, must have brought a call with the token."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from wallaroo.errors import DamagedFile
 from wallaroo.system.atomic_write import write_durably
-from wallaroo.system.sealed import sealed, unsealed
+from wallaroo.system.sealed_files import sealed, unsealed
 
 LAPSE_S = 15.0
 """Seconds of silence after which a driver is presumed dead: several renewals or a pause of Java."""

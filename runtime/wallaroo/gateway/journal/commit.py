@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wallaroo.gateway.journal import request_keys
-from wallaroo.gateway.journal.chunk_rows import INSERT, Row, row_of
+from wallaroo.gateway.journal.block_rows import INSERT, Row, row_of
 from wallaroo.gateway.journal.request_keys import KeyedRequest
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import Waiting

@@ -20,8 +20,8 @@ from pathlib import Path
 import structlog
 
 from wallaroo.gateway.database import connect, lacks_reserve, lacks_room, transaction
-from wallaroo.gateway.journal.chunk_rows import SCHEMA as CHUNK_SCHEMA
-from wallaroo.gateway.journal.chunk_rows import bytes_before
+from wallaroo.gateway.journal.block_rows import SCHEMA as CHUNK_SCHEMA
+from wallaroo.gateway.journal.block_rows import bytes_before
 from wallaroo.gateway.journal.clock import SteadyClock, Uptime, uptime
 from wallaroo.gateway.journal.commit import SCHEMA as COMMIT_SCHEMA
 from wallaroo.gateway.journal.commit import commit_of
@@ -36,7 +36,7 @@ from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waitin
 from wallaroo.gateway.marks import MarkWriter
 from wallaroo.gateway.row_sums import keep_sums
 from wallaroo.system.failpoints import fault
-from wallaroo.wire.records import TICK_SOURCE, Chunk
+from wallaroo.wire.records import TICK_SOURCE, Block
 
 SCHEMA = CHUNK_SCHEMA + POSITION_SCHEMA + COMMIT_SCHEMA + REQUEST_SCHEMA
 _ROOM_PAUSE_S = 0.5
@@ -274,7 +274,7 @@ class Journal:
             )
             return self._accepted.get(source, 0) >= count
 
-    def read(self, start: int, end: int) -> Iterator[list[Chunk]]:
+    def read(self, start: int, end: int) -> Iterator[list[Block]]:
         """The chunks of [*start*, *end*), in blocks of a few MiB.
 
         Raises:
@@ -289,7 +289,7 @@ class Journal:
             raise LookupError(msg)
         yield from self.chunks.read(start, end)
 
-    def unprocessed(self) -> Iterator[Chunk]:
+    def unprocessed(self) -> Iterator[Block]:
         """The chunks that no batch has processed, in order of arrival."""
         return self.chunks.beyond(self._processed)
 

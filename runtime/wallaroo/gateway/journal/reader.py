@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wallaroo.gateway.database import reading
-from wallaroo.gateway.journal.chunk_rows import COLUMNS, chunk_in
-from wallaroo.wire.records import Chunk
+from wallaroo.gateway.journal.block_rows import COLUMNS, chunk_in
+from wallaroo.wire.records import Block
 
 _BLOCK_BYTES = 4 * 1024 * 1024
 """Bytes of messages that a read gives at a time."""
@@ -38,7 +38,7 @@ class ChunkReader:
                 end = reached
         return end
 
-    def read(self, start: int, end: int) -> Iterator[list[Chunk]]:
+    def read(self, start: int, end: int) -> Iterator[list[Block]]:
         """The chunks of [*start*, *end*), in blocks of a few MiB.
 
         Raises:
@@ -47,7 +47,7 @@ class ChunkReader:
         """
         reached = start
         with reading(self._path) as database:
-            block: list[Chunk] = []
+            block: list[Block] = []
             size = 0
             for row in database.execute(
                 f"SELECT {COLUMNS} FROM chunk WHERE first >= ? AND first < ? ORDER BY first",
@@ -75,7 +75,7 @@ class ChunkReader:
             ).fetchone()
         return row[:2] if row and number < row[2] else None
 
-    def beyond(self, offset: int) -> Iterator[Chunk]:
+    def beyond(self, offset: int) -> Iterator[Block]:
         """The chunks with messages from *offset* on, in order of arrival."""
         with reading(self._path) as database:
             for row in database.execute(

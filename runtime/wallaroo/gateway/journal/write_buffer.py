@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wallaroo.gateway.journal.ahead import Ahead
+from wallaroo.gateway.journal.lag import Ahead
 from wallaroo.gateway.journal.request_keys import KeyedRequest
 from wallaroo.gateway.journal.stream_positions import StreamPosition
 

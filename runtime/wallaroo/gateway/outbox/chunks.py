@@ -32,7 +32,7 @@ _PIECE_BYTES = 1024 * 1024
 """Bytes of outputs that are delivered together: what a gateway that dies may have to send again."""
 
 
-class Progress(NamedTuple):
+class QueryProgress(NamedTuple):
     """How far the published chunks of a query go."""
 
     chunk: int
@@ -69,10 +69,10 @@ class ChunkTable:
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
 
-    def progress(self) -> dict[str, Progress]:
+    def progress(self) -> dict[str, QueryProgress]:
         """How far each query is, by its name."""
         rows = self._database.execute("SELECT run, chunk, end FROM progress")
-        return {run: Progress(chunk, end) for run, chunk, end in rows}
+        return {run: QueryProgress(chunk, end) for run, chunk, end in rows}
 
     def add(self, run: str, chunks: Sequence[FinishedChunk]) -> None:
         """Add what *chunks* changed, and how far the query *run* is with the last of them."""

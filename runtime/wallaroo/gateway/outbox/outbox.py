@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS numbering (sink INTEGER PRIMARY KEY, numbered INTEGER
 """
 
 
-class Refused(NamedTuple):
+class RefusedOutput(NamedTuple):
     """An output that its receiver never takes."""
 
     letter: FailedMessage
@@ -230,7 +230,7 @@ class Outbox:
         sink: int,
         position: int,
         keep_bytes: int = 0,
-        refused: Sequence[Refused] = (),
+        refused: Sequence[RefusedOutput] = (),
     ) -> None:
         """Delete the outputs of *sink* up to *position*: its receiver has them.
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from wallaroo.errors import RESTORE
 from wallaroo.gateway.database import DamagedDatabase, checksum, file_of
-from wallaroo.gateway.journal.chunk_rows import SKIP
+from wallaroo.gateway.journal.block_rows import SKIP
 from wallaroo.gateway.outbox.kept import SCHEMA as KEPT_SCHEMA
 from wallaroo.gateway.outbox.kept import KeptOutputs
 from wallaroo.wire.records import Outputs

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wallaroo.api.durations import since_epoch_ns
-from wallaroo.model.callers import time_limited
 from wallaroo.model.joins.base import Clock, Joining, coarse, remembered_ns
 from wallaroo.model.windows import Failed, Late
 from wallaroo.model.windows.base import duration
 from wallaroo.saved_names import saved_as
+from wallaroo.user_code.callers import time_limited
 
 
 @saved_as("AsOfRow")

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from wallaroo.model.callers import time_limited
 from wallaroo.model.windows import Failed
 from wallaroo.saved_names import saved_as
+from wallaroo.user_code.callers import time_limited
 
 _REMEMBERED_NS = 3600 * 10**9
 """Clock for which a key is remembered, at least, after its last message was freed, so that messages

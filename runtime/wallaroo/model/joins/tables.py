@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wallaroo.model.callers import time_limited
 from wallaroo.model.joins.base import Joining, coarse
 from wallaroo.model.windows import Failed
 from wallaroo.model.windows.base import duration
 from wallaroo.saved_names import saved_as
+from wallaroo.user_code.callers import time_limited
 
 
 @saved_as("TableEntity")

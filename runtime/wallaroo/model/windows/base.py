@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from wallaroo.api.aggregations import Aggregation, Window
 from wallaroo.api.windows import EarlyResults
-from wallaroo.model.callers import time_limited
+from wallaroo.user_code.callers import time_limited
 
 
 class Late(Exception):

@@ -9,9 +9,9 @@ from typing import Any
 
 from wallaroo.api.aggregations import Aggregation, Window
 from wallaroo.api.windows import EarlyResults
-from wallaroo.model.callers import time_limited
 from wallaroo.model.windows.base import Aggregating, Failed, early_of
 from wallaroo.saved_names import saved_as
+from wallaroo.user_code.callers import time_limited
 
 
 @saved_as("CountEntity")

@@ -16,10 +16,10 @@ from typing import Any
 
 from wallaroo.api.aggregations import Aggregation, Window
 from wallaroo.api.windows import EarlyResults, EventTime, LatePolicy
-from wallaroo.model.callers import time_limited
 from wallaroo.model.windows.base import duration
 from wallaroo.model.windows.times import TimeWindows, fresh_of
 from wallaroo.saved_names import saved_as
+from wallaroo.user_code.callers import time_limited
 
 
 @saved_as("OpenSession")

@@ -11,9 +11,9 @@ from pathlib import Path
 import structlog
 
 from wallaroo.errors import ApplicationError, UsageError
+from wallaroo.loading.frozen_code import FrozenCode
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
-from wallaroo.model.frozen_code import FrozenCode
-from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.reload.changes import Changes
 from wallaroo.run.reload.trial import Outcome, Trial, tried
 

@@ -20,9 +20,9 @@ from typing import Self
 from wallaroo.errors import UsageError, WallarooError
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.settings import check_sinks
+from wallaroo.loading.frozen_code import recorded
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
-from wallaroo.model.frozen_code import recorded
-from wallaroo.model.loader import ApplicationRef
 from wallaroo.run.settings import LocalSettings
 from wallaroo.run.state.classes import state_class_problem
 

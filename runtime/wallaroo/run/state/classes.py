@@ -20,7 +20,7 @@ from wallaroo.errors import DamagedFile, UsageError
 from wallaroo.model.application import Application, StatePartition
 from wallaroo.model.versions import FIRST, Versions
 from wallaroo.system.atomic_write import write_durably
-from wallaroo.system.sealed import sealed, unsealed
+from wallaroo.system.sealed_files import sealed, unsealed
 
 log = structlog.get_logger("wallaroo")
 

@@ -25,7 +25,7 @@ from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.disk_space import check_room, is_full
 from wallaroo.system.lockfile import hold
 from wallaroo.system.private_files import DIRECTORY_MODE, warn_if_open
-from wallaroo.system.sealed import CHECKSUM, sealed, unsealed
+from wallaroo.system.sealed_files import CHECKSUM, sealed, unsealed
 
 FORMAT = 6
 """Version of the directory's layout, of saved entities, and of the buckets of keys."""

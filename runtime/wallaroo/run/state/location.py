@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from wallaroo.model.loader import ApplicationRef
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.state.directory import StateDirectory
 
 _FOLDER = ".wallaroo"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wallaroo.errors import damaged, reason_of
 from wallaroo.system.atomic_write import write_durably
-from wallaroo.system.sealed import sealed, unsealed
+from wallaroo.system.sealed_files import sealed, unsealed
 
 _SUMS = "schemas"
 """File with their checksums, by path in the checkpoint."""

@@ -1,0 +1,123 @@
+"""Notes of a small state beside the checkpoint, from which commands read it without Spark.
+
+At the end of an epoch each partition notes all its entities, if they are few. The state at the end
+of a chunk is the same however it was reached, so a note is valid if it is of the chunk with which
+the last committed epoch ended. Everything else reads Spark's state store, and so do commands if a
+note is missing or of another chunk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from wallaroo.dataflow.buckets import Bucket, Unloaded
+from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.program import Program, codecs_of, versions_in
+from wallaroo.errors import RuntimeFailure
+from wallaroo.model.timing import KeyTime
+from wallaroo.model.versions import FIRST
+from wallaroo.wire.chunk_messages import CheckpointPosition
+
+_FOLDER = "noted"
+_MOST_ENTITIES = 20_000
+"""Entities of a partition above which nothing is noted: it would delay the end of an epoch."""
+_MOST_BYTES = 4 * 1024**2
+"""The same for the size of a note."""
+
+
+def note(
+    checkpoint: Path, partition: int, of: int, chunk: int, cache: EntityCache, bucket: Bucket
+) -> None:
+    """Note the entities in *bucket*, or that they are too many.
+
+    Args:
+        checkpoint: Directory of the query's checkpoint.
+        partition: Number of the partition.
+        of: Number of partitions.
+        chunk: Chunk at the end of which these are the entities.
+        cache: Knows how entities are saved.
+        bucket: All entities of the partition.
+    """
+    file = checkpoint / _FOLDER / str(partition)
+    record = None
+    if sum(map(len, bucket.entities)) <= _MOST_ENTITIES:
+        none: list[set[Any]] = [set() for _ in cache.partitions]
+        with contextlib.suppress(RuntimeFailure):  # an entity that cannot be saved
+            record = cache.record(bucket.entities, none, bucket.unloaded, bucket.times, grown=False)
+    fresh = file.with_name(f".{file.name}.new")
+    try:
+        if record is None or len(record) > _MOST_BYTES:
+            file.unlink(missing_ok=True)
+            return
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        head = {"chunk": chunk, "partitions": of, "sha256": hashlib.sha256(record).hexdigest()}
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+            out.write(json.dumps(head).encode() + b"\n" + record)
+        fresh.replace(file)
+    except OSError:  # the disk is full: the note that is there is of an earlier chunk
+        return
+
+
+def noted(checkpoint: Path, partitions: int, place: CheckpointPosition) -> list[bytes] | None:
+    """The records of all entities at *place*, where the last committed epoch ended.
+
+    Returns:
+        None unless all partitions have noted theirs.
+    """
+    if place.imported is not None:  # the notes are from before
+        return None
+    found: list[bytes] = []
+    for partition in range(partitions):
+        try:
+            line, _, record = (checkpoint / _FOLDER / str(partition)).read_bytes().partition(b"\n")
+            head = json.loads(line)
+        except (OSError, ValueError):
+            return None
+        digest = hashlib.sha256(record).hexdigest()
+        if head != {"chunk": place.chunk, "partitions": partitions, "sha256": digest}:
+            return None
+        found.append(record)
+    return found
+
+
+class NotedState:
+    """The entities in notes; has what `CheckpointState` has.
+
+    Args:
+        records: What `noted` returned.
+        program: The application.
+    """
+
+    def __init__(self, records: list[bytes], program: Program) -> None:
+        self._program = program
+        self._names = [partition.name for partition in program.partitions]
+        self._cache = EntityCache(self._names, codecs_of(program), versions=versions_in(program))
+        self._bucket = self._cache.read(records)
+        self.unloaded: list[Unloaded] = []
+        """Entities that `entities` has reached so far and could not load."""
+
+    def version_of(self, state: str) -> int:
+        """See `SavedState.version_of`."""
+        versions = self._program.application.partitions[state].versions
+        return FIRST if versions is None else versions.current
+
+    def migrated(self) -> Mapping[str, int]:
+        """See `SavedState.migrated`."""
+        return {self._names[number]: count for number, count in self._cache.migrated.items()}
+
+    def time_of(self, state: str, key: Any) -> KeyTime | None:
+        """See `SavedState.time_of`."""
+        return self._bucket.times.get((self._names.index(state), key))
+
+    def entities(self) -> Iterator[tuple[str, Any, Any]]:
+        """See `SavedState.entities`."""
+        for name, entities in zip(self._names, self._bucket.entities, strict=True):
+            for key, entity in entities.items():
+                yield name, key, entity
+        self.unloaded += self._bucket.unloaded.values()

@@ -1,0 +1,1 @@
+"""The graph of an application, and how it is drawn."""

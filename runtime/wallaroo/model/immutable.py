@@ -1,0 +1,6 @@
+"""Classes whose objects cannot change."""
+
+from __future__ import annotations
+
+IMMUTABLE = frozenset({bool, bytes, complex, float, frozenset, int, str, type(None)})
+"""The built-in ones."""

@@ -1,0 +1,141 @@
+"""Resolves a declared application to its normal form, or reports all its problems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wallaroo.api.builder import DeclaredApplication, DeclaredPipeline
+from wallaroo.api.places import Place
+from wallaroo.errors import ApplicationError
+from wallaroo.model.application import Application, Pipeline, Serialization
+from wallaroo.resolution.problems import Problems, describe
+from wallaroo.resolution.sinks import SinkResolver
+from wallaroo.resolution.sources import SourceResolver
+from wallaroo.resolution.steps import BranchResolver
+from wallaroo.wire.framing import DEFAULT_MAX_FRAME
+
+_LONGEST_NAME = 200
+"""Bytes of the name of an application or pipeline in UTF-8: directories bear it."""
+
+
+def resolve(
+    declared: object,
+    max_frame: int = DEFAULT_MAX_FRAME,
+    serialization: Serialization | None = None,
+    place: Place | None = None,
+) -> Application:
+    """Resolve *declared*, the result of `application_setup`.
+
+    Args:
+        declared: Result of `ApplicationBuilder.build()` or `build_application`.
+        max_frame: Maximum length of a payload that its sources accept, in bytes.
+        serialization: Custom serialization of the application; None for pickle.
+        place: Where `application_setup` is defined, for messages.
+
+    Raises:
+        ApplicationError: The application is invalid; `problems` lists all problems, each with the
+            pipeline, the step and the line of user code.
+    """
+    if not isinstance(declared, DeclaredApplication):
+        where = "" if place is None else f"{place}: "
+        msg = (
+            f"{where}application_setup returned {describe(declared)}; expected an application: "
+            "end it with `return wallaroo.build_application(…)` or `return builder.build()`"
+        )
+        raise ApplicationError(msg)
+    problems = Problems()
+    application = _Resolver(max_frame, serialization, problems).application(declared)
+    if problems.messages:
+        msg = f"the application {declared.name!r} is invalid:"
+        raise ApplicationError(msg, problems.messages)
+    return application
+
+
+class _Resolver:
+    """Walks the declarations once and collects problems."""
+
+    def __init__(
+        self, max_frame: int, serialization: Serialization | None, problems: Problems
+    ) -> None:
+        self._serialization = serialization
+        self._problem = problems.add
+        self._sources = SourceResolver(problems, max_frame, serialization)
+        self._sinks = SinkResolver(problems)
+        self._branches = BranchResolver(problems, pickles=serialization is None)
+
+    def application(self, declared: DeclaredApplication) -> Application:
+        """Return the normal form, which is valid only if no problem was found."""
+        for place in declared.before_pipeline:
+            self._problem(place, "there is a step before the first new_pipeline(…)")
+        if not declared.pipelines:
+            what = (
+                "the application has no pipeline; call new_pipeline(…), or pass pipelines to "
+                "build_application(…)"
+            )
+            self._problem(declared.place, what)
+        self._check_name("the application", declared.name, declared.place)
+        pipelines: list[Pipeline] = []
+        seen: dict[str, Place] = {}
+        for declared_pipeline in declared.pipelines:
+            name, place = declared_pipeline.name, declared_pipeline.place
+            if name in seen:
+                self._problem(
+                    place, f"two pipelines are named {name!r}: the other is at {seen[name]}"
+                )
+            self._check_name("a pipeline", name, place)
+            seen.setdefault(name, place)
+            pipelines.append(self._pipeline(declared_pipeline))
+        self._check_ends(declared.pipelines)
+        partitions = self._branches.states.timed_partitions()
+        for partition in partitions.values():
+            if self._serialization is not None and partition.versions is not None:
+                self._problem(
+                    partition.place,
+                    f"state {partition.name!r} has migrations, but the application's own "
+                    "deserialize loads its entities: handle versions there",
+                )
+        hints = tuple(self._branches.hints)
+        return Application(declared.name, tuple(pipelines), partitions, self._serialization, hints)
+
+    def _check_name(self, of: str, name: object, place: Place) -> None:
+        shown = None
+        if not isinstance(name, str) or not name.strip():
+            shown = describe(name)
+        elif (length := len(name.encode("utf-8", "surrogatepass"))) > _LONGEST_NAME:
+            shown = f"{length:,} bytes long"
+        if shown is not None:
+            due = f"expected a str that is not blank, of up to {_LONGEST_NAME} bytes"
+            self._problem(place, f"the name of {of} is {shown}; {due}")
+
+    def _check_ends(self, pipelines: Sequence[DeclaredPipeline]) -> None:
+        """Report the first call after the end of each pipeline, once for merged ones."""
+        names: dict[Place, list[str]] = {}
+        for pipeline in pipelines:
+            for place in pipeline.after_end[:1]:
+                names.setdefault(place, []).append(pipeline.name)
+        for place, ended in names.items():
+            what = f"pipeline {ended[0]!r} has a step after its end"
+            if len(ended) > 1:
+                which = ", ".join(map(repr, ended))
+                what = (
+                    f"pipelines {which} are merged or joined after an end: call merge(…) and "
+                    "join(…) before to_sink(…), to_sinks(…) and done(), which then end all of them"
+                )
+            self._problem(place, what)
+
+    def _pipeline(self, declared: DeclaredPipeline) -> Pipeline:
+        if not declared.ended:
+            self._problem(
+                declared.place,
+                f"pipeline {declared.name!r} has no end: finish it with to_sink(…) or done()",
+            )
+        source = self._sources.source(declared)
+        trunk = self._branches.trunk(declared)
+        many = len(declared.sinks) > 1
+        sinks = tuple(
+            self._sinks.sink(
+                declared, config, number, f"{declared.name} {number}" if many else declared.name
+            )
+            for number, config in enumerate(declared.sinks, 1)
+        )
+        return Pipeline(declared.name, source, trunk, sinks, declared.place)

@@ -1,0 +1,861 @@
+"""An application that is not well formed is told all that is wrong with it, with places."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import wallaroo
+from tests.applications.counting import Count, as_line, count, decode, whole
+from tests.helpers import framing_of
+from wallaroo.api.builder import ApplicationBuilder
+from wallaroo.codecs import csv_decoder, json_decoder
+from wallaroo.connectors.http.resolve import HTTPSource
+from wallaroo.connectors.parquet.resolve import ParquetSink
+from wallaroo.connectors.python.resolve import CustomSource
+from wallaroo.connectors.sql.resolve import SQLSink
+from wallaroo.connectors.sse.resolve import SSESink
+from wallaroo.connectors.tcp.resolve import TCPSource
+from wallaroo.connectors.webhook.resolve import WebhookSink
+from wallaroo.errors import ApplicationError
+from wallaroo.model.application import Compute, StateCompute
+from wallaroo.resolution.application import resolve
+from wallaroo.wire.framing import Framing
+from wallaroo.wire.unframed import Delimited, FixedLength
+
+HERE = "test_application.py"
+unchecked: Any = wallaroo
+"""The API as an author has it who uses no type checker."""
+
+
+@wallaroo.computation(name="shout")
+def shout(message: str) -> str:
+    return message.upper()
+
+
+class Other:
+    pass
+
+
+SOURCE = wallaroo.TCPSourceConfig("127.0.0.1", 0, decode)
+SINK = wallaroo.TCPSinkConfig("127.0.0.1", 1, as_line)
+
+
+def begun(source: Any = SOURCE) -> ApplicationBuilder:
+    return ApplicationBuilder("app").new_pipeline("lines", source)
+
+
+def problems(builder: ApplicationBuilder) -> tuple[str, ...]:
+    with pytest.raises(ApplicationError) as raised:
+        resolve(builder.build())
+    return raised.value.problems
+
+
+def only_problem(builder: ApplicationBuilder) -> str:
+    (problem,) = problems(builder)
+    return problem
+
+
+def this_line() -> int:
+    return sys._getframe(1).f_lineno
+
+
+def defined_at(function: Any) -> str:
+    return f"{HERE}:{function.__code__.co_firstlineno}"
+
+
+def test_a_decorated_function_stays_callable() -> None:
+    assert decode(b"hello") == "hello"
+    assert shout("hello") == "HELLO"
+    assert count("a", Count()) == ("a: 1", True)
+    assert whole("key") == "key"
+    assert as_line("x") == "x\n"
+    assert vars(shout)["__name__"] == "shout"
+
+
+def test_a_well_formed_application_becomes_pipelines_steps_and_partitions() -> None:
+    builder = begun().to(shout)
+    builder.to_state_partition(count, Count, "counts", whole, ["A", "B"], "drop")
+    application = resolve(builder.to_sink(SINK).build())
+    (pipeline,) = application.pipelines
+    assert [type(step) for step in pipeline.trunk.steps] == [Compute, StateCompute]
+    assert [step.name for step in pipeline.trunk.steps] == ["shout", "count"]
+    assert application.partitions["counts"].keys == frozenset({"A", "B"})
+    assert application.sinks == pipeline.sinks
+
+
+def test_pipelines_that_name_one_state_share_it() -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole).done()
+    builder.new_pipeline("more", SOURCE).to_state_partition(count, Count, "counts", whole).done()
+    assert list(resolve(builder.build()).partitions) == ["counts"]
+
+
+def test_no_two_sinks_have_one_name() -> None:
+    other = wallaroo.TCPSinkConfig("127.0.0.1", 7003, as_line)
+    builder = begun().to_sinks([SINK, other])
+    (first, _) = resolve(builder.build()).sinks
+    builder.new_pipeline(first.name, SOURCE).to_sink(wallaroo.TCPSinkConfig("::1", 7004, as_line))
+    names = [sink.name for sink in resolve(builder.build()).sinks]
+    assert len(set(names)) == len(names) == 3
+
+
+def test_done_after_a_sink_changes_nothing() -> None:
+    assert len(resolve(begun().to_sink(SINK).done().build()).sinks) == 1
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    builder = ApplicationBuilder("app").to(shout)
+    builder.new_pipeline("one", SOURCE).to(str.upper).to_sink(SINK).to(shout)
+    builder.new_pipeline("one", SOURCE).to_stateful(count, Count(), "counts")
+    told = problems(builder)
+    assert len(told) == 6
+    assert all(problem.startswith(f"{HERE}:") for problem in told)
+    with pytest.raises(ApplicationError) as raised:
+        resolve(builder.build())
+    assert str(raised.value).count("\n  - ") == len(told)
+
+
+def test_a_step_must_be_a_computation() -> None:
+    builder, at = begun().to(len).to_sink(SINK), this_line()
+    assert only_problem(builder) == (
+        f"{HERE}:{at}: pipeline 'lines': to expects a function decorated with @computation, "
+        "but got the function len"
+    )
+
+
+def test_a_stateful_step_must_be_a_state_computation() -> None:
+    builder, at = begun().to_stateful(shout, Count, "counts").done(), this_line()
+    problem = only_problem(builder)
+    assert problem.startswith(f"{HERE}:{at}: pipeline 'lines': to_stateful expects")
+    assert "@state_computation" in problem
+    assert "got the @computation shout" in problem
+
+
+def test_a_computation_takes_one_message() -> None:
+    def add(one: int, other: int) -> int:
+        return one + other
+
+    problem = only_problem(begun().to(unchecked.computation(name="add")(add)).to_sink(SINK))
+    assert problem.startswith(f"{defined_at(add)}: pipeline 'lines', step 'add' is called with")
+    assert "(message)" in problem
+    assert "'other'" in problem
+
+
+def test_a_state_computation_takes_a_message_and_a_state() -> None:
+    def forget(message: str) -> None:
+        return None
+
+    problem = only_problem(
+        begun().to_stateful(unchecked.state_computation("forget")(forget), Count, "counts").done()
+    )
+    assert problem.startswith(f"{defined_at(forget)}: pipeline 'lines', step 'forget'")
+    assert "(message, state)" in problem
+
+
+def test_decoders_encoders_and_key_functions_take_one_argument() -> None:
+    def decode() -> None:
+        return None
+
+    def encode(one: Any, other: Any) -> bytes:
+        return b""
+
+    def key() -> None:
+        return None
+
+    source = wallaroo.TCPSourceConfig("", 0, unchecked.decoder(4, ">I")(decode))
+    sink = wallaroo.TCPSinkConfig("", 0, unchecked.encoder(encode))
+    builder = (
+        begun(source)
+        .to_state_partition(count, Count, "counts", unchecked.partition(key))
+        .to_sink(sink)
+    )
+    told = problems(builder)
+    assert len(told) == 3
+    assert "decoder decode is called with (payload)" in told[0]
+    assert "step 'count': key function is called with (message)" in told[1]
+    assert "encoder encode is called with (output)" in told[2]
+
+
+def test_a_pipeline_must_end() -> None:
+    builder, at = begun().to(shout), this_line()
+    assert only_problem(builder) == (
+        f"{HERE}:{_line_of_begun()}: pipeline 'lines' has no end: "
+        "finish it with to_sink(…) or done()"
+    )
+    assert at > 0
+
+
+def _line_of_begun() -> int:
+    return begun.__code__.co_firstlineno + 1
+
+
+def test_nothing_comes_after_a_pipelines_end() -> None:
+    builder, at = begun().to_sink(SINK).to(shout), this_line()
+    assert only_problem(builder) == f"{HERE}:{at}: pipeline 'lines' has a step after its end"
+
+
+def test_a_pipeline_ends_once() -> None:
+    assert "after its end" in only_problem(begun().to_sink(SINK).to_sink(SINK))
+
+
+def test_pipelines_that_are_merged_after_their_ends_are_one_problem() -> None:
+    ended = [
+        wallaroo.source(name, wallaroo.TCPSourceConfig("", 0, decode)).to_sink(SINK)
+        for name in ("left", "right", "third")
+    ]
+    merged = ended[0].merge(ended[1]).merge(ended[2]).to_sink(SINK)
+    with pytest.raises(ApplicationError) as found:
+        resolve(wallaroo.build_application("merged", merged))
+    (told,) = found.value.problems
+    assert "pipelines 'left', 'right', 'third' are merged or joined after an end: call" in told
+
+
+def test_a_step_needs_a_pipeline() -> None:
+    builder, at = ApplicationBuilder("app").to(shout), this_line()
+    told = problems(builder)
+    assert told[0] == f"{HERE}:{at}: there is a step before the first new_pipeline(…)"
+
+
+def test_an_application_needs_a_pipeline() -> None:
+    builder, at = ApplicationBuilder("app"), this_line()
+    assert only_problem(builder) == (
+        f"{HERE}:{at}: the application has no pipeline; call new_pipeline(…), "
+        "or pass pipelines to build_application(…)"
+    )
+
+
+def test_two_pipelines_have_two_names() -> None:
+    builder = begun().done()
+    builder.new_pipeline("lines", SOURCE).done()
+    at = this_line() - 1
+    assert only_problem(builder) == (
+        f"{HERE}:{at}: two pipelines are named 'lines': the other is at {HERE}:{_line_of_begun()}"
+    )
+
+
+def test_one_state_has_entities_of_one_class() -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole).done()
+    builder.new_pipeline("more", SOURCE).to_state_partition(count, Other, "counts", whole).done()
+    problem = only_problem(builder)
+    assert (
+        "pipeline 'more', step 'count': state 'counts' has entities of class Other here" in problem
+    )
+    assert f"but of Count at {HERE}:" in problem
+
+
+def test_one_state_has_one_set_of_keys() -> None:
+    listed = functools.partial(begun().to_state_partition, count, Count, "counts", whole)
+    builder = listed(["a"], "drop").done()
+    builder.new_pipeline("more", SOURCE)
+    builder.to_state_partition(count, Count, "counts", whole, ["b"], "drop").done()
+    problem = only_problem(builder)
+    assert f"the keys of state 'counts' differ from those at {HERE}:" in problem
+
+
+def test_a_key_is_listed_once() -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole, ["a", "b", "a"]).done()
+    assert "step 'count': the key 'a' is listed twice" in only_problem(builder)
+
+
+def test_a_listed_key_can_be_hashed() -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole, ["a", ["b"]]).done()
+    assert (
+        "step 'count': in the list of keys, an object of class list is not a valid key"
+        in only_problem(builder)
+    )
+
+
+def test_a_key_function_that_is_annotated_to_return_what_is_not_a_key_is_a_problem() -> None:
+    @wallaroo.partition  # type: ignore[type-var]
+    def listed(word: str) -> list[str]:
+        return list(word)
+
+    listed_at = f"{HERE}:{listed.function.__code__.co_firstlineno}"
+    builder = begun().to_state_partition(count, Count, "counts", listed).done()
+    problem = only_problem(builder)
+    assert problem.startswith(f"{listed_at}: pipeline 'lines', step 'count': key function: list is")
+    assert problem.endswith("it is mutable (unhashable); return tuple(key) instead")
+
+
+def test_keys_are_a_list() -> None:
+    keys: Any = 26
+    builder = begun().to_state_partition(count, Count, "counts", whole, keys).done()
+    assert "step 'count': the keys are 26" in only_problem(builder)
+
+
+@pytest.mark.parametrize("keys", [None, [], ()])
+def test_no_listed_keys_mean_any_key(keys: Any) -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole, keys).done()
+    assert resolve(builder.build()).partitions["counts"].keys is None
+
+
+class CountBuilder:
+    def build(self) -> Count:
+        return Count()
+
+
+@pytest.mark.parametrize(
+    ("state", "other_keys", "closed"),
+    [
+        (Count, None, False),  # a state class: 0.4 and later
+        (CountBuilder(), None, True),  # a builder of states: up to 0.3
+        (Count, "drop", True),
+        (CountBuilder(), "add", False),
+    ],
+)
+def test_the_api_in_use_or_an_argument_says_what_becomes_of_other_keys(
+    state: Any, other_keys: Any, closed: bool
+) -> None:
+    keys = ["a", "b"]
+    builder = begun().to_state_partition(count, state, "counts", whole, keys, other_keys).done()
+    made = resolve(builder.build()).partitions["counts"]
+    assert made.keys == (frozenset(keys) if closed else None)
+    assert made.accepts("c") is not closed
+
+
+def test_integer_keys_that_are_listed_are_all_there_are() -> None:
+    builder = begun().to_state_partition_u64(count, Count, "counts", whole, [1, 2]).done()
+    assert resolve(builder.build()).partitions["counts"].keys == frozenset({1, 2})
+
+
+def test_what_becomes_of_other_keys_is_add_or_drop() -> None:
+    keys: Any = "forget"
+    builder = begun().to_state_partition(count, Count, "counts", whole, ["a"], keys).done()
+    problem = "step 'count': other_keys is 'forget'; expected 'add' or 'drop'"
+    assert problem in only_problem(builder)
+
+
+def test_to_drop_all_keys_is_a_mistake() -> None:
+    builder = begun().to_state_partition(count, Count, "counts", whole, [], "drop").done()
+    problem = "step 'count': other_keys='drop' without partition_keys would drop every message"
+    assert problem in only_problem(builder)
+
+
+def test_a_connector_that_is_not_there_is_named_with_what_to_call() -> None:
+    builder = ApplicationBuilder("app").new_pipeline("in", "feed").to(shout).done()
+    assert "'feed' is not a source configuration; to use a connector" in only_problem(builder)
+    assert "source_connector('feed', …)" in only_problem(builder)
+
+
+def test_a_state_class_is_made_without_arguments() -> None:
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    problem = only_problem(begun().to_stateful(count, Named, "named").done())
+    assert problem.startswith(f"{HERE}:{this_line() - 5}: ")
+    assert "state class Named is called with (no arguments)" in problem
+    assert "'name'" in problem
+
+
+def test_a_state_is_a_class() -> None:
+    problem = only_problem(begun().to_stateful(count, Count(), "counts").done())
+    assert "the state is an object of class Count; expected a class" in problem
+
+
+def test_a_key_function_is_a_function() -> None:
+    key: Any = "first letter"
+    builder = begun().to_state_partition(count, Count, "counts", key).done()
+    problem = only_problem(builder)
+    assert "'first letter' is not a key function; decorate it with @partition" in problem
+
+
+def test_a_source_needs_a_source_configuration_and_a_sink_a_sink_configuration() -> None:
+    told = problems(begun("127.0.0.1:7010").to_sink(SOURCE))
+    assert "pipeline 'lines': '127.0.0.1:7010' is not a source configuration" in told[0]
+    assert "an object of class TCPSourceConfig is not a sink configuration" in told[-1]
+
+
+def test_plain_functions_are_no_decoder_and_no_encoder() -> None:
+    source = wallaroo.TCPSourceConfig("", 0, bytes.decode)  # type: ignore[call-overload]
+    sink: Any = wallaroo.TCPSinkConfig("", 0, str.encode)  # type: ignore[arg-type]
+    told = problems(begun(source).to_sink(sink))
+    assert "the function decode is not a decoder; decorate it with @decoder" in told[0]
+    assert "the function encode is not an encoder; decorate it with @encoder" in told[1]
+
+
+def test_a_header_format_must_fit() -> None:
+    @wallaroo.decoder(header_length=4, length_fmt=">Q")
+    def decode(bs: bytes) -> bytes:
+        return bs
+
+    problem = only_problem(begun(wallaroo.TCPSourceConfig("", 0, decode)).done())
+    assert problem.startswith(f"{defined_at(decode.function)}: pipeline 'lines': decoder decode:")
+    assert "takes 8 bytes, and header_length is 4" in problem
+
+
+@pytest.mark.parametrize("returned", [None, "an application", 7, ApplicationBuilder("app")])
+def test_application_setup_returns_what_build_gave(returned: object) -> None:
+    with pytest.raises(
+        ApplicationError, match=r"expected an application.*return builder\.build\(\)"
+    ):
+        resolve(returned)
+
+
+class Numbers:
+    def initial_value(self) -> int:
+        return 1
+
+    def apply(self, previous: int) -> int:
+        return previous + 1
+
+
+class Rows(wallaroo.MessageSource[int]):
+    def read(self, position: int | None) -> Any:  # noqa: ARG002
+        yield from ()
+
+
+class Table(wallaroo.OutputSink):
+    def write(self, first: int, outputs: Any) -> None:
+        pass
+
+
+class Decoding:
+    def decode(self, bs: bytes) -> str:
+        return bs.decode()
+
+
+@pytest.mark.parametrize("decoder", [decode, bytes.decode, Decoding(), str.upper])
+def test_a_source_without_frames_takes_any_function_as_its_decoder(decoder: Any) -> None:
+    for config in [
+        wallaroo.FileSourceConfig("in", decoder, "lines"),
+        wallaroo.SourceConfig(Rows(), decoder),
+    ]:
+        (source,) = resolve(begun(config).done().build()).sources
+        assert isinstance(source, CustomSource)
+        assert callable(source.decode)
+
+
+def test_sources_and_sinks_say_where_they_are() -> None:
+    builder = begun(wallaroo.GenSourceConfig(Numbers())).to_sinks(
+        [
+            SINK,
+            wallaroo.FileSinkConfig("/o", as_line),
+            wallaroo.SinkConfig(Table(), as_line),
+        ]
+    )
+    builder.new_pipeline("file", wallaroo.FileSourceConfig("/i", decode)).done()
+    builder.new_pipeline("own", wallaroo.SourceConfig(Rows(), decode)).done()
+    builder.new_pipeline("tcp", SOURCE).done()
+    application = resolve(builder.build())
+    wheres = ["generator Numbers", "file /i", "Rows", "127.0.0.1:0"]
+    assert [source.where for source in application.sources] == wheres
+    assert [sink.where for sink in application.sinks] == ["127.0.0.1:1", "file /o", "Table"]
+
+
+@pytest.mark.parametrize("name", [(), ("name",)])
+@pytest.mark.parametrize("decoder", [decode, bytes.decode, Decoding()])
+def test_a_port_for_messages_without_headers_says_how_they_end(decoder: Any, name: Any) -> None:
+    due = {
+        "lines": Delimited(b"\n", 9, ends_with_stream=True),
+        b"\0": Delimited(b"\0", 9),
+        7: FixedLength(7, 9),
+    }
+    for framing, unframed in due.items():
+        address = (*name, "h", 0)
+        config = unchecked.TCPSourceConfig(*address, decoder, framing=framing, max_size=9)
+        (source,) = resolve(begun(config).done().build()).sources
+        assert isinstance(source, TCPSource)
+        assert source.unframed == unframed
+        assert source.at_port(5).unframed == unframed
+        assert source.framing == Framing(4, ">I", 9)
+        assert callable(source.decode)
+
+
+def test_a_source_of_http_listens_and_takes_any_function_as_its_decoder() -> None:
+    config = wallaroo.HTTPSourceConfig("h", "7", bytes.decode, path="/in", max_size=9)
+    (source,) = resolve(begun(config).done().build()).sources
+    assert isinstance(source, HTTPSource)
+    assert (source.address, source.path, source.label) == (("h", 7), "/in", "HTTP source")
+    assert source.framing == Framing(4, ">I", 9)
+    assert source.at_port(8).address == ("h", 8)
+
+
+def test_a_source_of_http_without_a_path_is_told_with_its_line() -> None:
+    at = this_line() + 1
+    config = wallaroo.HTTPSourceConfig("h", 7, bytes.decode, path="in")
+    assert problems(begun(config).done())[0] == (
+        f"{HERE}:{at}: pipeline 'lines': path is 'in'; expected a text that begins with /"
+    )
+
+
+def test_a_source_of_http_whose_path_has_a_query_is_told() -> None:
+    config = wallaroo.HTTPSourceConfig("h", 7, bytes.decode, path="/a?b")
+    assert only_problem(begun(config).done()).endswith(
+        ": pipeline 'lines': path is '/a?b'; expected a path alone, without ? and #"
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        (
+            unchecked.CSVSourceConfig("a.csv", csv_decoder(["n"])),
+            "csv_decoder(['n']) decodes messages of bytes, but the decoder of a CSVSourceConfig "
+            "gets a row, which is a dict: write lambda row: …, or no decoder",
+        ),
+        (
+            unchecked.ParquetSourceConfig("a.parquet", json_decoder()),
+            "json_decoder() decodes messages of bytes, but the decoder of a ParquetSourceConfig "
+            "gets a row, which is a dict: write lambda row: …, or no decoder",
+        ),
+        (
+            unchecked.KafkaSourceConfig("t", "b:1", json_decoder(), envelope=True),
+            "json_decoder() decodes messages of bytes, but the decoder of a KafkaSourceConfig "
+            "gets a KafkaRecord: write lambda record: decode(record.value), or envelope=False",
+        ),
+    ],
+)
+def test_a_decoder_of_bytes_is_refused_where_there_are_none(config: Any, problem: str) -> None:
+    assert only_problem(begun(config).done()).endswith(f": pipeline 'lines': {problem}")
+
+
+def sse(**settings: Any) -> Any:
+    return unchecked.SSESinkConfig("127.0.0.1", "7020", as_line, **settings)
+
+
+def test_a_sink_of_events_listens() -> None:
+    config = sse(path="/prices", event="price", origins=["https://a.example"], token_file="token")
+    (sink,) = resolve(begun().to_sink(config).build()).sinks
+    assert isinstance(sink, SSESink)
+    assert (sink.address, sink.where, sink.path) == (
+        ("127.0.0.1", 7020),
+        "127.0.0.1:7020",
+        "/prices",
+    )
+    assert (sink.label, sink.origins) == ("server-sent events", ("https://a.example",))
+    assert sink.token_file is not None
+    assert sink.token_file.is_absolute()
+    moved = sink.at_port(8)
+    assert (moved.port, moved.path) == (8, "/prices")
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"path": "prices"}, "path is 'prices'; expected a text that begins with /"),
+        ({"path": "/a#b"}, "path is '/a#b'; expected a path alone, without ? and #"),
+        ({"event": "a\nb"}, "event is 'a\\nb'; expected a name on one line, or None"),
+        (
+            {"origins": "https://a.example"},
+            "origins is the text 'https://a.example'; expected a list: ['https://a.example']",
+        ),
+        (
+            {"origins": ["a.example/b"]},
+            "origins has 'a.example/b'; expected '*' or an origin, a scheme and a host without a "
+            "path, such as 'https://shop.example.org'",
+        ),
+        ({"viewers": 0}, "viewers is 0; expected a whole number of at least 1"),
+        ({"keep_bytes": 1e6}, "keep_bytes is 1000000.0; expected a whole number of at least 65536"),
+    ],
+)
+def test_settings_of_a_sink_of_events_that_make_no_sense_are_told(
+    settings: dict[str, Any], problem: str
+) -> None:
+    config = sse(**settings)
+    told = only_problem(begun().to_sink(config))
+    assert told.endswith(f": pipeline 'lines': {problem}")
+
+
+def hook(url: Any = "https://h.example/in", **settings: Any) -> Any:
+    return unchecked.WebhookSinkConfig(url, as_line, **settings)
+
+
+def test_a_sink_of_webhooks_posts_to_its_address() -> None:
+    config = hook("https://h.example:8443/in?a=1", batch=5, headers_file="headers")
+    (sink,) = resolve(begun().to_sink(config).build()).sinks
+    assert isinstance(sink, WebhookSink)
+    assert (sink.where, sink.label) == ("https://h.example:8443/in", "webhook h.example:8443")
+    assert (sink.content_type, sink.address, sink.problem) == ("application/x-ndjson", None, None)
+    assert sink.headers_file is not None
+    assert sink.headers_file.is_absolute()
+    for settings in ({}, {"batch": 5, "batch_format": "array"}):
+        (sink,) = resolve(begun().to_sink(hook(**settings)).build()).sinks
+        assert isinstance(sink, WebhookSink)
+        assert sink.content_type == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"url": 7}, "url is 7; expected an address such as 'https://hooks.example.org/orders'"),
+        *(
+            (
+                {"url": url},
+                f"url is {url!r}; expected an address such as 'https://hooks.example.org/orders'",
+            )
+            for url in ("h.example/in", "ftp://h", "http://", "http://h:x/", "http://h/a b")
+        ),
+        (
+            {"url": "https://me:secret@h.example/"},
+            "url has a user or a variable before its path; write the credentials to a file of "
+            "headers, and pass headers_file",
+        ),
+        ({"batch": 0}, "batch is 0; expected a whole number of at least 1"),
+        ({"batch_format": "json"}, "batch_format is 'json'; expected 'lines' or 'array'"),
+        ({"on_refused": "drop"}, "on_refused is 'drop'; expected 'set-aside' or 'wait'"),
+        ({"attempts": 0}, "attempts is 0; expected a whole number of at least 1"),
+        ({"timeout_s": 0}, "timeout_s is 0; expected a number of seconds above 0"),
+        (
+            {"headers": {"Authorization": "Bearer abc"}},
+            "headers has 'Authorization', a secret: write it to a file and pass headers_file, or "
+            "take it from an environment variable, as in '${NAME}'",
+        ),
+        ({"headers": {"A": 7}}, "headers: the value of A is int; expected a text"),
+        ({"headers": {"Host": "h"}}, "headers: Host is set by the sink"),
+    ],
+)
+def test_settings_of_a_sink_of_webhooks_that_make_no_sense_are_told(
+    settings: dict[str, Any], problem: str
+) -> None:
+    told = only_problem(begun().to_sink(hook(**settings)))
+    assert told.endswith(f": pipeline 'lines': {problem}")
+
+
+def test_secrets_that_are_sent_without_tls_are_hinted_at() -> None:
+    config = hook("http://h.example/in", headers={"Authorization": "Bearer ${TOKEN}"})
+    (hint,) = resolve(begun().to_sink(config).build()).hints
+    assert hint.endswith(
+        "pipeline 'lines': the headers of http://h.example are sent without TLS, and so are the "
+        "secrets in them; use https"
+    )
+    for harmless in (hook("http://localhost:1/", headers_file="x"), hook("http://h/")):
+        assert not resolve(begun().to_sink(harmless).build()).hints
+
+
+@wallaroo.encoder
+def as_row(line: str) -> dict[str, Any] | None:
+    return {"line": line} if line else None
+
+
+def table(url: Any = "sqlite:////shop.db", name: Any = "totals", **settings: Any) -> Any:
+    return unchecked.SQLSinkConfig(url, name, as_row, **settings)
+
+
+def test_a_table_takes_rows() -> None:
+    config = table("postgresql+psycopg://app@db:5432/shop?sslmode=require", schema="s", key=["a"])
+    (sink,) = resolve(begun().to_sink(config).build()).sinks
+    assert isinstance(sink, SQLSink)
+    assert (sink.where, sink.label) == (
+        "table s.totals of postgresql://db:5432/shop",
+        "table s.totals",
+    )
+    assert sink.encode("x") == b'{"line":"x"}'
+    nothing: Any = sink.encode("")
+    assert nothing is None
+    (sink,) = resolve(begun().to_sink(table("sqlite:////shop.db")).build()).sinks
+    assert sink.where == "table totals of sqlite:////shop.db"
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            {"url": "db.example.org/shop"},
+            "url is 'db.example.org/shop'; expected an address such as "
+            "'postgresql+psycopg://app@db.example.org/shop'",
+        ),
+        (
+            {"url": "postgresql://app:secret@db/shop"},
+            "url contains a password; write it to a file and pass password_file",
+        ),
+        ({"name": ""}, "table is ''; expected a name"),
+        ({"schema": 7}, "schema is 7; expected a name"),
+        ({"key": "item"}, "key is the text 'item'; expected a list of columns: ['item']"),
+        ({"on_refused": "drop"}, "on_refused is 'drop'; expected 'set-aside' or 'wait'"),
+        (
+            {"options": {"password": "secret"}},
+            "options has 'password', a secret: write it to a file, and pass password_file",
+        ),
+    ],
+)
+def test_settings_of_a_table_that_make_no_sense_are_told(
+    settings: dict[str, Any], problem: str
+) -> None:
+    told = only_problem(begun().to_sink(table(**settings)))
+    assert told.endswith(f": pipeline 'lines': {problem}")
+    assert resolve(begun().to_sink(table("postgresql://app:${PASSWORD}@db/shop")).build())
+
+
+def test_files_of_rows_are_sources_and_sinks() -> None:
+    csv = wallaroo.CSVSourceConfig("orders.csv")
+    rows = wallaroo.ParquetSourceConfig("in/*.parquet", lambda row: row["n"], columns=["n"])
+    files = wallaroo.ParquetSinkConfig("out", as_row)
+    builder = begun(csv).to_sink(files).new_pipeline("rows", rows).done()
+    application = resolve(builder.build())
+    one, other = application.sources
+    assert one.ends
+    assert other.where.startswith("files /")
+    assert one.decode(b'{"n":"7"}') == {"n": "7"}
+    assert (other.decode(b'{"n":7}'), other.decode({"n": 8})) == (7, 8)  # type: ignore[arg-type]
+    (sink,) = application.sinks
+    assert isinstance(sink, ParquetSink)
+    assert sink.label == "Parquet out"
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        (
+            unchecked.CSVSourceConfig("a", delimiter="ab"),
+            "delimiter is 'ab'; expected one character, but not a quote or a line end",
+        ),
+        (
+            unchecked.CSVSourceConfig("a", columns="ab"),
+            "columns is 'ab'; expected a list of names, or None",
+        ),
+        (
+            unchecked.ParquetSourceConfig("a", columns=["a", "a"]),
+            "columns is ['a', 'a']; expected a different name for each column",
+        ),
+        (
+            unchecked.CSVSourceConfig("a", "decode"),
+            "'decode' is not a decoder; expected a function",
+        ),
+    ],
+)
+def test_mistakes_in_sources_of_rows_are_told(config: Any, problem: str) -> None:
+    assert only_problem(begun(config).done()).endswith(f": pipeline 'lines': {problem}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            {"schema": {"a": int}},
+            "schema is {'a': <class 'int'>}; expected a pyarrow.Schema, or None",
+        ),
+        (
+            {"schema": pa.schema([("a", pa.int8()), ("b", pa.int8()), ("a", pa.int8())])},
+            "schema has several columns of the name 'a'",
+        ),
+        (
+            {"schema": pa.schema([("a", pa.month_day_nano_interval())])},
+            "schema has a type for 'a' that Parquet has not: Unhandled type for Arrow to Parquet "
+            "schema conversion: month_day_nano_interval",
+        ),
+        (
+            {"schema": pa.schema([("a", pa.dictionary(pa.int8(), pa.string()))])},
+            "schema has dictionary<values=string, indices=int8, ordered=0> for 'a', which is for "
+            "few different values: write pyarrow.dictionary(pyarrow.int32(), …)",
+        ),
+        ({"rows": 0}, "rows is 0; expected a whole number of at least 1"),
+        ({"seconds": 0}, "seconds is 0; expected a number above 0"),
+        (
+            {"seconds": wallaroo.seconds(5)},
+            "seconds is 5000000000 ns; expected a number of seconds: 5",
+        ),
+    ],
+)
+def test_mistakes_in_sinks_of_files_are_told(settings: dict[str, Any], problem: str) -> None:
+    config = unchecked.ParquetSinkConfig("out", as_row, **settings)
+    assert only_problem(begun().to_sink(config)).endswith(f": pipeline 'lines': {problem}")
+
+
+@pytest.mark.parametrize("max_size", [0, -1, "9", 1.5, True])
+@pytest.mark.parametrize("framing", ["frames", "lines", None])
+def test_a_limit_that_is_no_size_is_told(max_size: Any, framing: str | None) -> None:
+    config = (
+        unchecked.HTTPSourceConfig("h", 0, decode, max_size=max_size)
+        if framing is None
+        else unchecked.TCPSourceConfig("h", 0, decode, framing=framing, max_size=max_size)
+    )
+    problem = f"max_size is {max_size!r}; expected a whole number of at least 1"
+    assert only_problem(begun(config).done()).endswith(f": pipeline 'lines': {problem}")
+
+
+def test_a_source_has_its_own_limit_where_it_names_one() -> None:
+    small = wallaroo.TCPSourceConfig("n", "h", 0, decode, max_size=9)
+    builder = begun(small).done().new_pipeline("large", SOURCE).done()
+    assert [framing_of(s).max_frame for s in resolve(builder.build(), 77).sources] == [9, 77]
+
+
+@pytest.mark.parametrize(
+    ("gen", "described"),
+    [
+        (Numbers, "the class Numbers"),
+        (7, "7"),
+        (iter([]), "an object of class list_iterator"),
+        (Count(), "an object of class Count"),
+    ],
+)
+def test_a_generator_is_an_object_with_its_two_methods(gen: Any, described: str) -> None:
+    builder, at = begun(wallaroo.GenSourceConfig(gen)).done(), this_line()
+    assert only_problem(builder) == (
+        f"{HERE}:{at}: pipeline 'lines': {described} is not a generator; "
+        "expected an object with initial_value() and apply(previous)"
+    )
+
+
+def test_a_generators_methods_take_what_they_are_given() -> None:
+    class Odd:
+        def initial_value(self, seed: int) -> int:
+            return seed
+
+        def apply(self) -> int:
+            return 1
+
+    told = problems(begun(unchecked.GenSourceConfig(Odd())).done())
+    assert "pipeline 'lines': generator's initial_value is called with ()" in told[0]
+    assert "pipeline 'lines': generator's apply is called with (previous)" in told[1]
+
+
+@pytest.mark.parametrize(
+    ("framing", "told"),
+    [
+        ("line", "'line'; expected 'frames', 'lines', the bytes that end each message, or"),
+        (True, "True; expected 'frames'"),
+        (b"", "b''; a message ends with one byte at least"),
+        (0, "0; a message has 1 to 9 bytes"),
+        (10, "10; a message has 1 to 9 bytes"),
+    ],
+)
+def test_a_port_with_impossible_framing_is_told_with_its_line(framing: Any, told: str) -> None:
+    at = this_line() + 1
+    config = unchecked.TCPSourceConfig("n", "h", 0, bytes.decode, framing=framing, max_size=9)
+    problem = problems(begun(config).done())[0]
+    assert problem.startswith(f"{HERE}:{at}: pipeline 'lines': framing is {told}")
+
+
+def test_what_is_no_source_no_sink_and_no_framing_is_told_with_its_line() -> None:
+    own: Any = Numbers()
+    builder, at = begun(wallaroo.SourceConfig(own, decode)), this_line()
+    builder.to_sink(wallaroo.SinkConfig(own, as_line))
+    builder.new_pipeline("b", unchecked.FileSourceConfig("i", decode, framing="line"))
+    builder.to_sink(unchecked.FileSinkConfig("o", as_line, framing="frames"))
+    here, base = "an object of class Numbers is not a", "pass an instance of a"
+    assert problems(builder) == (
+        f"{HERE}:{at}: pipeline 'lines': {here} source; {base} MessageSource subclass",
+        f"{HERE}:{at + 1}: pipeline 'lines': {here} sink; {base}n OutputSink subclass",
+        f"{HERE}:{at + 2}: pipeline 'b': framing is 'line'; expected 'frames' or 'lines'",
+        f"{HERE}:{at + 3}: pipeline 'b': framing is 'frames'; expected 'none' or 'lines'",
+    )
+
+
+def test_a_file_of_frames_needs_a_decoder_that_cuts_them_and_lines_need_a_function() -> None:
+    decoder: Any = "utf-8"
+    builder = begun(wallaroo.FileSourceConfig("i", bytes.decode)).done()
+    builder.new_pipeline("lines too", wallaroo.FileSourceConfig("i", decoder, "lines")).done()
+    told = problems(builder)
+    assert (
+        "pipeline 'lines': the function decode is not a decoder; decorate it with @decoder"
+        in told[0]
+    )
+    assert "pipeline 'lines too': 'utf-8' is not a decoder; expected a function" in told[1]
+
+
+def test_a_file_has_one_sink_that_merged_pipelines_may_share() -> None:
+    sink = wallaroo.FileSinkConfig("/o", as_line)
+    at = this_line() - 1
+    left, right = (wallaroo.source(name, SOURCE) for name in ("left", "right"))
+    shared = wallaroo.build_application("app", left.merge(right).to(shout).to_sink(sink))
+    assert len(resolve(shared).sinks) == 1
+    for path in ("/o", "/tmp/../o"):
+        twice = begun().to_sinks([sink, wallaroo.FileSinkConfig(path, as_line)])
+        assert only_problem(twice).endswith(
+            f"pipeline 'lines': {path} is written by the sink at {HERE}:{at} already"
+        )
