@@ -238,6 +238,7 @@ class Java:
                 port, length = struct.unpack_from(">ii", content)
                 return port, content[8 : 8 + length].decode()
             if self._process.poll() is not None:
+                self._output.join(_LAST_LINES_S)  # they tell why
                 raise RuntimeFailure(
                     self._describe(self._process.returncode, " while it was starting")
                 )
