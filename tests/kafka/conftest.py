@@ -1,4 +1,4 @@
-"""One broker for all tests of a process, and three for those that need them."""
+"""One broker for all tests of this folder, and three for those that need them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.kafka.artifacts import NotAvailable
 from tests.kafka.broker import Broker, Cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     try:
         running = Broker(tmp_path_factory.mktemp("kafka"))
@@ -22,8 +22,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         running.stop()
 
 
-@pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+@pytest.fixture(scope="package")
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     try:
         running = Cluster(tmp_path_factory.mktemp("kafka"))
     except NotAvailable as reason:
@@ -32,3 +32,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
     finally:
         running.close()
+
+
+@pytest.fixture
+def cluster(three_brokers: Cluster) -> Cluster:
+    """Three brokers that run, also behind a test that has failed."""
+    three_brokers.start()
+    return three_brokers
