@@ -52,7 +52,7 @@ class FollowedFile:
             "file was replaced",
             reads=str(self._path),
             reason=f"the file of which {offset} bytes were read is not in {self._path.parent} any "
-            "more: what it had after them was not read",
+            "more: what it had after them, if anything, was not read",
             effect="the file that has the name now is read from its beginning",
         )
         return self._path, 0

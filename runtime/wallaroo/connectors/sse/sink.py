@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 
 from wallaroo.connectors.listening import socket_of
 from wallaroo.connectors.sse.history import History
 from wallaroo.connectors.sse.resolve import SSESink
 from wallaroo.connectors.sse.viewers import Viewers
-from wallaroo.connectors.threads import IDLE_WAIT_S
+from wallaroo.connectors.threads import SinkThread
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.outbox.outbox import Outbox, cut_outputs
 from wallaroo.metrics import catalogue
@@ -26,7 +25,7 @@ def open_sink(context: ConnectorContext, index: int, sink: SSESink) -> SSESinkSe
     return SSESinkServer(index, sink, context.outbox, context.source_tls, context.on_failure)
 
 
-class SSESinkServer:
+class SSESinkServer(SinkThread[SSESink]):
     """Takes one sink's outputs in a thread of its own, and lets viewers read them.
 
     Args:
@@ -41,6 +40,8 @@ class SSESinkServer:
         UsageError: The file with the token cannot be used.
     """
 
+    WAITS = "it waits for the disk"
+
     def __init__(
         self,
         index: int,
@@ -49,7 +50,7 @@ class SSESinkServer:
         tls: ssl.SSLContext | None,
         on_failure: Callable[[Exception], None],
     ) -> None:
-        self._index, self._sink, self._outbox = index, sink, outbox
+        super().__init__(index, sink, outbox)
         self._on_failure = on_failure
         token = None if sink.token_file is None else read_token(sink.token_file)
         self._history = History(sink.keep_bytes, sink.event, outbox.identity[:_SERIES_LETTERS])
@@ -63,17 +64,11 @@ class SSESinkServer:
         self.where = f"{host}:{port}"
         """Address that is bound."""
         self._viewers = Viewers(sink, self._history, listener, tls, token)
-        self._taken = 0
-        """Position in the outbox up to which outputs are in the history."""
-        self._stopping = threading.Event()
-        self.problem: str | None = None
-        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Take no more outputs, and end the connections of viewers."""
-        self._stopping.set()
-        self._thread.join()
+        super().stop()
         self._viewers.stop()
 
     def samples(self) -> Iterator[Sample]:
@@ -84,13 +79,16 @@ class SSESinkServer:
 
     def _run(self) -> None:
         try:
-            while not self._stopping.is_set():
-                delivery = self._outbox.next(self._index, self._taken, IDLE_WAIT_S)
-                if delivery is None:
-                    continue
-                self._history.add(delivery.number, cut_outputs(delivery.outputs))
-                self._viewers.wake()
-                self._outbox.delivered(self._index, delivery.position, self._sink.keep_bytes)
-                self._taken = delivery.position
+            self._write()
         except Exception as error:  # the gateway must not go on without this sink
             self._on_failure(error)
+
+    def _write(self) -> None:
+        """Take outputs as they are published, until stopped."""
+        while not self._stopping.is_set():
+            if (delivery := self._next()) is None:
+                continue
+            self._history.add(delivery.number, cut_outputs(delivery.outputs))
+            self._viewers.wake()
+            self._outbox.delivered(self._index, delivery.position, self._sink.keep_bytes)
+            self._taken = delivery.position
