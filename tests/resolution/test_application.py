@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import functools
-import sys
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import wallaroo
 from tests.applications.counting import Count, as_line, count, decode, whole
 from tests.helpers import framing_of
+from tests.resolution.declared import SINK, SOURCE, begun, only_problem, problems, this_line
 from wallaroo.api.builder import ApplicationBuilder
 from wallaroo.codecs import csv_decoder, json_decoder
-from wallaroo.connectors.http.resolve import HTTPSource
 from wallaroo.connectors.parquet.resolve import ParquetSink
 from wallaroo.connectors.python.resolve import CustomSource
-from wallaroo.connectors.sql.resolve import SQLSink
-from wallaroo.connectors.sse.resolve import SSESink
-from wallaroo.connectors.tcp.resolve import TCPSource
-from wallaroo.connectors.webhook.resolve import WebhookSink
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Compute, StateCompute
 from wallaroo.resolution.application import resolve
-from wallaroo.wire.framing import Framing
-from wallaroo.wire.unframed import Delimited, FixedLength
 
 HERE = "test_application.py"
 unchecked: Any = wallaroo
@@ -39,29 +31,6 @@ def shout(message: str) -> str:
 
 class Other:
     pass
-
-
-SOURCE = wallaroo.TCPSourceConfig("127.0.0.1", 0, decode)
-SINK = wallaroo.TCPSinkConfig("127.0.0.1", 1, as_line)
-
-
-def begun(source: Any = SOURCE) -> ApplicationBuilder:
-    return ApplicationBuilder("app").new_pipeline("lines", source)
-
-
-def problems(builder: ApplicationBuilder) -> tuple[str, ...]:
-    with pytest.raises(ApplicationError) as raised:
-        resolve(builder.build())
-    return raised.value.problems
-
-
-def only_problem(builder: ApplicationBuilder) -> str:
-    (problem,) = problems(builder)
-    return problem
-
-
-def this_line() -> int:
-    return sys._getframe(1).f_lineno
 
 
 def defined_at(function: Any) -> str:
@@ -183,14 +152,13 @@ def test_decoders_encoders_and_key_functions_take_one_argument() -> None:
 def test_a_pipeline_must_end() -> None:
     builder, at = begun().to(shout), this_line()
     assert only_problem(builder) == (
-        f"{HERE}:{_line_of_begun()}: pipeline 'lines' has no end: "
-        "finish it with to_sink(…) or done()"
+        f"{_place_of_begun()}: pipeline 'lines' has no end: finish it with to_sink(…) or done()"
     )
     assert at > 0
 
 
-def _line_of_begun() -> int:
-    return begun.__code__.co_firstlineno + 1
+def _place_of_begun() -> str:
+    return f"resolving.py:{begun.__code__.co_firstlineno + 1}"
 
 
 def test_nothing_comes_after_a_pipelines_end() -> None:
@@ -233,7 +201,7 @@ def test_two_pipelines_have_two_names() -> None:
     builder.new_pipeline("lines", SOURCE).done()
     at = this_line() - 1
     assert only_problem(builder) == (
-        f"{HERE}:{at}: two pipelines are named 'lines': the other is at {HERE}:{_line_of_begun()}"
+        f"{HERE}:{at}: two pipelines are named 'lines': the other is at {_place_of_begun()}"
     )
 
 
@@ -447,49 +415,6 @@ def test_sources_and_sinks_say_where_they_are() -> None:
     assert [sink.where for sink in application.sinks] == ["127.0.0.1:1", "file /o", "Table"]
 
 
-@pytest.mark.parametrize("name", [(), ("name",)])
-@pytest.mark.parametrize("decoder", [decode, bytes.decode, Decoding()])
-def test_a_port_for_messages_without_headers_says_how_they_end(decoder: Any, name: Any) -> None:
-    due = {
-        "lines": Delimited(b"\n", 9, ends_with_stream=True),
-        b"\0": Delimited(b"\0", 9),
-        7: FixedLength(7, 9),
-    }
-    for framing, unframed in due.items():
-        address = (*name, "h", 0)
-        config = unchecked.TCPSourceConfig(*address, decoder, framing=framing, max_size=9)
-        (source,) = resolve(begun(config).done().build()).sources
-        assert isinstance(source, TCPSource)
-        assert source.unframed == unframed
-        assert source.at_port(5).unframed == unframed
-        assert source.framing == Framing(4, ">I", 9)
-        assert callable(source.decode)
-
-
-def test_a_source_of_http_listens_and_takes_any_function_as_its_decoder() -> None:
-    config = wallaroo.HTTPSourceConfig("h", "7", bytes.decode, path="/in", max_size=9)
-    (source,) = resolve(begun(config).done().build()).sources
-    assert isinstance(source, HTTPSource)
-    assert (source.address, source.path, source.label) == (("h", 7), "/in", "HTTP source")
-    assert source.framing == Framing(4, ">I", 9)
-    assert source.at_port(8).address == ("h", 8)
-
-
-def test_a_source_of_http_without_a_path_is_told_with_its_line() -> None:
-    at = this_line() + 1
-    config = wallaroo.HTTPSourceConfig("h", 7, bytes.decode, path="in")
-    assert problems(begun(config).done())[0] == (
-        f"{HERE}:{at}: pipeline 'lines': path is 'in'; expected a text that begins with /"
-    )
-
-
-def test_a_source_of_http_whose_path_has_a_query_is_told() -> None:
-    config = wallaroo.HTTPSourceConfig("h", 7, bytes.decode, path="/a?b")
-    assert only_problem(begun(config).done()).endswith(
-        ": pipeline 'lines': path is '/a?b'; expected a path alone, without ? and #"
-    )
-
-
 @pytest.mark.parametrize(
     ("config", "problem"),
     [
@@ -514,171 +439,9 @@ def test_a_decoder_of_bytes_is_refused_where_there_are_none(config: Any, problem
     assert only_problem(begun(config).done()).endswith(f": pipeline 'lines': {problem}")
 
 
-def sse(**settings: Any) -> Any:
-    return unchecked.SSESinkConfig("127.0.0.1", "7020", as_line, **settings)
-
-
-def test_a_sink_of_events_listens() -> None:
-    config = sse(path="/prices", event="price", origins=["https://a.example"], token_file="token")
-    (sink,) = resolve(begun().to_sink(config).build()).sinks
-    assert isinstance(sink, SSESink)
-    assert (sink.address, sink.where, sink.path) == (
-        ("127.0.0.1", 7020),
-        "127.0.0.1:7020",
-        "/prices",
-    )
-    assert (sink.label, sink.origins) == ("server-sent events", ("https://a.example",))
-    assert sink.token_file is not None
-    assert sink.token_file.is_absolute()
-    moved = sink.at_port(8)
-    assert (moved.port, moved.path) == (8, "/prices")
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"path": "prices"}, "path is 'prices'; expected a text that begins with /"),
-        ({"path": "/a#b"}, "path is '/a#b'; expected a path alone, without ? and #"),
-        ({"event": "a\nb"}, "event is 'a\\nb'; expected a name on one line, or None"),
-        (
-            {"origins": "https://a.example"},
-            "origins is the text 'https://a.example'; expected a list: ['https://a.example']",
-        ),
-        (
-            {"origins": ["a.example/b"]},
-            "origins has 'a.example/b'; expected '*' or an origin, a scheme and a host without a "
-            "path, such as 'https://shop.example.org'",
-        ),
-        ({"viewers": 0}, "viewers is 0; expected a whole number of at least 1"),
-        ({"keep_bytes": 1e6}, "keep_bytes is 1000000.0; expected a whole number of at least 65536"),
-    ],
-)
-def test_settings_of_a_sink_of_events_that_make_no_sense_are_told(
-    settings: dict[str, Any], problem: str
-) -> None:
-    config = sse(**settings)
-    told = only_problem(begun().to_sink(config))
-    assert told.endswith(f": pipeline 'lines': {problem}")
-
-
-def hook(url: Any = "https://h.example/in", **settings: Any) -> Any:
-    return unchecked.WebhookSinkConfig(url, as_line, **settings)
-
-
-def test_a_sink_of_webhooks_posts_to_its_address() -> None:
-    config = hook("https://h.example:8443/in?a=1", batch=5, headers_file="headers")
-    (sink,) = resolve(begun().to_sink(config).build()).sinks
-    assert isinstance(sink, WebhookSink)
-    assert (sink.where, sink.label) == ("https://h.example:8443/in", "webhook h.example:8443")
-    assert (sink.content_type, sink.address, sink.problem) == ("application/x-ndjson", None, None)
-    assert sink.headers_file is not None
-    assert sink.headers_file.is_absolute()
-    for settings in ({}, {"batch": 5, "batch_format": "array"}):
-        (sink,) = resolve(begun().to_sink(hook(**settings)).build()).sinks
-        assert isinstance(sink, WebhookSink)
-        assert sink.content_type == "application/json"
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"url": 7}, "url is 7; expected an address such as 'https://hooks.example.org/orders'"),
-        *(
-            (
-                {"url": url},
-                f"url is {url!r}; expected an address such as 'https://hooks.example.org/orders'",
-            )
-            for url in ("h.example/in", "ftp://h", "http://", "http://h:x/", "http://h/a b")
-        ),
-        (
-            {"url": "https://me:secret@h.example/"},
-            "url has a user or a variable before its path; write the credentials to a file of "
-            "headers, and pass headers_file",
-        ),
-        ({"batch": 0}, "batch is 0; expected a whole number of at least 1"),
-        ({"batch_format": "json"}, "batch_format is 'json'; expected 'lines' or 'array'"),
-        ({"on_refused": "drop"}, "on_refused is 'drop'; expected 'set-aside' or 'wait'"),
-        ({"attempts": 0}, "attempts is 0; expected a whole number of at least 1"),
-        ({"timeout_s": 0}, "timeout_s is 0; expected a number of seconds above 0"),
-        (
-            {"headers": {"Authorization": "Bearer abc"}},
-            "headers has 'Authorization', a secret: write it to a file and pass headers_file, or "
-            "take it from an environment variable, as in '${NAME}'",
-        ),
-        ({"headers": {"A": 7}}, "headers: the value of A is int; expected a text"),
-        ({"headers": {"Host": "h"}}, "headers: Host is set by the sink"),
-    ],
-)
-def test_settings_of_a_sink_of_webhooks_that_make_no_sense_are_told(
-    settings: dict[str, Any], problem: str
-) -> None:
-    told = only_problem(begun().to_sink(hook(**settings)))
-    assert told.endswith(f": pipeline 'lines': {problem}")
-
-
-def test_secrets_that_are_sent_without_tls_are_hinted_at() -> None:
-    config = hook("http://h.example/in", headers={"Authorization": "Bearer ${TOKEN}"})
-    (hint,) = resolve(begun().to_sink(config).build()).hints
-    assert hint.endswith(
-        "pipeline 'lines': the headers of http://h.example are sent without TLS, and so are the "
-        "secrets in them; use https"
-    )
-    for harmless in (hook("http://localhost:1/", headers_file="x"), hook("http://h/")):
-        assert not resolve(begun().to_sink(harmless).build()).hints
-
-
 @wallaroo.encoder
 def as_row(line: str) -> dict[str, Any] | None:
     return {"line": line} if line else None
-
-
-def table(url: Any = "sqlite:////shop.db", name: Any = "totals", **settings: Any) -> Any:
-    return unchecked.SQLSinkConfig(url, name, as_row, **settings)
-
-
-def test_a_table_takes_rows() -> None:
-    config = table("postgresql+psycopg://app@db:5432/shop?sslmode=require", schema="s", key=["a"])
-    (sink,) = resolve(begun().to_sink(config).build()).sinks
-    assert isinstance(sink, SQLSink)
-    assert (sink.where, sink.label) == (
-        "table s.totals of postgresql://db:5432/shop",
-        "table s.totals",
-    )
-    assert sink.encode("x") == b'{"line":"x"}'
-    nothing: Any = sink.encode("")
-    assert nothing is None
-    (sink,) = resolve(begun().to_sink(table("sqlite:////shop.db")).build()).sinks
-    assert sink.where == "table totals of sqlite:////shop.db"
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        (
-            {"url": "db.example.org/shop"},
-            "url is 'db.example.org/shop'; expected an address such as "
-            "'postgresql+psycopg://app@db.example.org/shop'",
-        ),
-        (
-            {"url": "postgresql://app:secret@db/shop"},
-            "url contains a password; write it to a file and pass password_file",
-        ),
-        ({"name": ""}, "table is ''; expected a name"),
-        ({"schema": 7}, "schema is 7; expected a name"),
-        ({"key": "item"}, "key is the text 'item'; expected a list of columns: ['item']"),
-        ({"on_refused": "drop"}, "on_refused is 'drop'; expected 'set-aside' or 'wait'"),
-        (
-            {"options": {"password": "secret"}},
-            "options has 'password', a secret: write it to a file, and pass password_file",
-        ),
-    ],
-)
-def test_settings_of_a_table_that_make_no_sense_are_told(
-    settings: dict[str, Any], problem: str
-) -> None:
-    told = only_problem(begun().to_sink(table(**settings)))
-    assert told.endswith(f": pipeline 'lines': {problem}")
-    assert resolve(begun().to_sink(table("postgresql://app:${PASSWORD}@db/shop")).build())
 
 
 def test_files_of_rows_are_sources_and_sinks() -> None:
@@ -722,40 +485,6 @@ def test_mistakes_in_sources_of_rows_are_told(config: Any, problem: str) -> None
     assert only_problem(begun(config).done()).endswith(f": pipeline 'lines': {problem}")
 
 
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        (
-            {"schema": {"a": int}},
-            "schema is {'a': <class 'int'>}; expected a pyarrow.Schema, or None",
-        ),
-        (
-            {"schema": pa.schema([("a", pa.int8()), ("b", pa.int8()), ("a", pa.int8())])},
-            "schema has several columns of the name 'a'",
-        ),
-        (
-            {"schema": pa.schema([("a", pa.month_day_nano_interval())])},
-            "schema has a type for 'a' that Parquet has not: Unhandled type for Arrow to Parquet "
-            "schema conversion: month_day_nano_interval",
-        ),
-        (
-            {"schema": pa.schema([("a", pa.dictionary(pa.int8(), pa.string()))])},
-            "schema has dictionary<values=string, indices=int8, ordered=0> for 'a', which is for "
-            "few different values: write pyarrow.dictionary(pyarrow.int32(), …)",
-        ),
-        ({"rows": 0}, "rows is 0; expected a whole number of at least 1"),
-        ({"seconds": 0}, "seconds is 0; expected a number above 0"),
-        (
-            {"seconds": wallaroo.seconds(5)},
-            "seconds is 5000000000 ns; expected a number of seconds: 5",
-        ),
-    ],
-)
-def test_mistakes_in_sinks_of_files_are_told(settings: dict[str, Any], problem: str) -> None:
-    config = unchecked.ParquetSinkConfig("out", as_row, **settings)
-    assert only_problem(begun().to_sink(config)).endswith(f": pipeline 'lines': {problem}")
-
-
 @pytest.mark.parametrize("max_size", [0, -1, "9", 1.5, True])
 @pytest.mark.parametrize("framing", ["frames", "lines", None])
 def test_a_limit_that_is_no_size_is_told(max_size: Any, framing: str | None) -> None:
@@ -774,53 +503,6 @@ def test_a_source_has_its_own_limit_where_it_names_one() -> None:
     assert [framing_of(s).max_frame for s in resolve(builder.build(), 77).sources] == [9, 77]
 
 
-@pytest.mark.parametrize(
-    ("gen", "described"),
-    [
-        (Numbers, "the class Numbers"),
-        (7, "7"),
-        (iter([]), "an object of class list_iterator"),
-        (Count(), "an object of class Count"),
-    ],
-)
-def test_a_generator_is_an_object_with_its_two_methods(gen: Any, described: str) -> None:
-    builder, at = begun(wallaroo.GenSourceConfig(gen)).done(), this_line()
-    assert only_problem(builder) == (
-        f"{HERE}:{at}: pipeline 'lines': {described} is not a generator; "
-        "expected an object with initial_value() and apply(previous)"
-    )
-
-
-def test_a_generators_methods_take_what_they_are_given() -> None:
-    class Odd:
-        def initial_value(self, seed: int) -> int:
-            return seed
-
-        def apply(self) -> int:
-            return 1
-
-    told = problems(begun(unchecked.GenSourceConfig(Odd())).done())
-    assert "pipeline 'lines': generator's initial_value is called with ()" in told[0]
-    assert "pipeline 'lines': generator's apply is called with (previous)" in told[1]
-
-
-@pytest.mark.parametrize(
-    ("framing", "told"),
-    [
-        ("line", "'line'; expected 'frames', 'lines', the bytes that end each message, or"),
-        (True, "True; expected 'frames'"),
-        (b"", "b''; a message ends with one byte at least"),
-        (0, "0; a message has 1 to 9 bytes"),
-        (10, "10; a message has 1 to 9 bytes"),
-    ],
-)
-def test_a_port_with_impossible_framing_is_told_with_its_line(framing: Any, told: str) -> None:
-    at = this_line() + 1
-    config = unchecked.TCPSourceConfig("n", "h", 0, bytes.decode, framing=framing, max_size=9)
-    problem = problems(begun(config).done())[0]
-    assert problem.startswith(f"{HERE}:{at}: pipeline 'lines': framing is {told}")
-
-
 def test_what_is_no_source_no_sink_and_no_framing_is_told_with_its_line() -> None:
     own: Any = Numbers()
     builder, at = begun(wallaroo.SourceConfig(own, decode)), this_line()
@@ -834,28 +516,3 @@ def test_what_is_no_source_no_sink_and_no_framing_is_told_with_its_line() -> Non
         f"{HERE}:{at + 2}: pipeline 'b': framing is 'line'; expected 'frames' or 'lines'",
         f"{HERE}:{at + 3}: pipeline 'b': framing is 'frames'; expected 'none' or 'lines'",
     )
-
-
-def test_a_file_of_frames_needs_a_decoder_that_cuts_them_and_lines_need_a_function() -> None:
-    decoder: Any = "utf-8"
-    builder = begun(wallaroo.FileSourceConfig("i", bytes.decode)).done()
-    builder.new_pipeline("lines too", wallaroo.FileSourceConfig("i", decoder, "lines")).done()
-    told = problems(builder)
-    assert (
-        "pipeline 'lines': the function decode is not a decoder; decorate it with @decoder"
-        in told[0]
-    )
-    assert "pipeline 'lines too': 'utf-8' is not a decoder; expected a function" in told[1]
-
-
-def test_a_file_has_one_sink_that_merged_pipelines_may_share() -> None:
-    sink = wallaroo.FileSinkConfig("/o", as_line)
-    at = this_line() - 1
-    left, right = (wallaroo.source(name, SOURCE) for name in ("left", "right"))
-    shared = wallaroo.build_application("app", left.merge(right).to(shout).to_sink(sink))
-    assert len(resolve(shared).sinks) == 1
-    for path in ("/o", "/tmp/../o"):
-        twice = begun().to_sinks([sink, wallaroo.FileSinkConfig(path, as_line)])
-        assert only_problem(twice).endswith(
-            f"pipeline 'lines': {path} is written by the sink at {HERE}:{at} already"
-        )

@@ -1,0 +1,42 @@
+"""Files in the normal form, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import wallaroo
+from tests.applications.counting import as_line
+from tests.resolution.declared import SOURCE, begun, only_problem, problems, this_line
+from wallaroo.resolution.application import resolve
+
+HERE = "test_resolve.py"
+
+
+@wallaroo.computation(name="shout")
+def shout(message: str) -> str:
+    return message.upper()
+
+
+def test_a_file_of_frames_needs_a_decoder_that_cuts_them_and_lines_need_a_function() -> None:
+    decoder: Any = "utf-8"
+    builder = begun(wallaroo.FileSourceConfig("i", bytes.decode)).done()
+    builder.new_pipeline("lines too", wallaroo.FileSourceConfig("i", decoder, "lines")).done()
+    told = problems(builder)
+    assert (
+        "pipeline 'lines': the function decode is not a decoder; decorate it with @decoder"
+        in told[0]
+    )
+    assert "pipeline 'lines too': 'utf-8' is not a decoder; expected a function" in told[1]
+
+
+def test_a_file_has_one_sink_that_merged_pipelines_may_share() -> None:
+    sink = wallaroo.FileSinkConfig("/o", as_line)
+    at = this_line() - 1
+    left, right = (wallaroo.source(name, SOURCE) for name in ("left", "right"))
+    shared = wallaroo.build_application("app", left.merge(right).to(shout).to_sink(sink))
+    assert len(resolve(shared).sinks) == 1
+    for path in ("/o", "/tmp/../o"):
+        twice = begun().to_sinks([sink, wallaroo.FileSinkConfig(path, as_line)])
+        assert only_problem(twice).endswith(
+            f"pipeline 'lines': {path} is written by the sink at {HERE}:{at} already"
+        )
