@@ -5,7 +5,7 @@
 * `FrameError`: a connection or file contains bytes that are not a valid frame; close it, because
   nothing after them can be read.
 * `RuntimeFailure`: a part of a running application failed; restart it on the same state directory
-  to resume after the last committed batch (exit code 1). `DamagedFile` is one that a restart does
+  to resume after the last published chunk (exit code 1). `DamagedFile` is one that a restart does
   not help against.
 """
 

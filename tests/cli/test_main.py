@@ -16,7 +16,8 @@ from scripts.commands_page import PAGE, page
 
 from tests.helpers import MARKET_SPREAD, PATIENCE_S, ROOT, WORD_COUNT
 from wallaroo.cli.main import main
-from wallaroo.run.state.directory import FORMAT, StateDirectory
+from wallaroo.errors import UsageError
+from wallaroo.run.state.directory import FORMAT, StateDirectory, read_fixed
 from wallaroo.system.sealed_files import sealed, unsealed
 from wallaroo.testing import load
 
@@ -312,21 +313,19 @@ def test_a_directory_of_the_micro_batch_engine_is_refused_by_name(tmp_path: Path
     file, checkpoint = tmp_path / "application.json", tmp_path / "checkpoint"
     fixed = unsealed(file.read_text())
     file.write_text(sealed({**fixed, "format": 5}))
-    asked = ("repartition", str(WORD_COUNT), *ADDRESSES, "--state-dir", str(tmp_path))
-    other = "has format 5, but this version of wallaroo reads format"
-    assert_told(call(*asked, "--partitions", "4"), 2, other)
+    with pytest.raises(UsageError, match="has format 5, but this version of wallaroo reads format"):
+        read_fixed(tmp_path)
     checkpoint.mkdir()
     (checkpoint / "metadata").write_text('{"id":"x"}')
-    by_name = "is of the micro-batch engine, which this version of wallaroo does not have; choose"
-    assert_told(call(*asked, "--partitions", "4"), 2, by_name)
     (checkpoint / "engine").write_text("real-time")
-    assert_told(call(*asked, "--partitions", "4"), 2, other)
+    with pytest.raises(UsageError, match="has format 5, but this version of wallaroo reads format"):
+        read_fixed(tmp_path)
     (checkpoint / "engine").write_text("micro-batch")
+    asked = ("repartition", str(WORD_COUNT), *ADDRESSES, "--state-dir", str(tmp_path))
     result = call(*asked, "--partitions", "4")
-    assert_told(result, 2, by_name)
-    assert (
-        "`wallaroo state import` brings the entities that `wallaroo state export`" in result.stderr
-    )
+    by_name = "is of the micro-batch engine, which this version of wallaroo does not have; choose"
+    remedy = "`wallaroo state import` brings the entities that `wallaroo state export`"
+    assert_told(result, 2, by_name, remedy)
 
 
 def test_a_receiver_that_cannot_be_resolved_is_told_as_such(tmp_path: Path) -> None:

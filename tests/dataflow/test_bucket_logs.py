@@ -110,13 +110,13 @@ def test_a_log_of_an_attempt_that_failed_is_found() -> None:
     assert known is not None
     record = log_of("c").by_place[0]
     first.append(known.appended(record, 1), record)
-    with pytest.raises(DamagedFile, match="was written by a failed attempt of batch or chunk 1"):
+    with pytest.raises(DamagedFile, match="was written by a failed attempt of chunk 1"):
         cache.open(3, first, Stamp(NAME, 2, lambda: due))
 
 
 def test_a_log_that_only_an_attempt_that_failed_has_written_is_found() -> None:
     head = log_of("a", "b").head()
-    problem = f"the log {NAME} was written by a failed attempt of batch or chunk 1"
+    problem = f"the log {NAME} was written by a failed attempt of chunk 1"
     for last in (None, Written(0, 7)):
         with pytest.raises(DamagedFile, match=problem):
             check_age(NAME, head, Expected(last, range(1, 2)))

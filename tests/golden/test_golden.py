@@ -98,6 +98,7 @@ def test_a_directory_of_another_format_is_refused_by_its_format(
     values = {**fixed, "format": there}
     # checksums came with format 5, and what else came later is not known
     file.write_text(json.dumps(values) if there < 5 else sealed({**values, "later": 1}))
+    (directory / "checkpoint" / "engine").write_text("real-time")
     told = f"has format {there}, but this version of wallaroo reads format {FORMAT}"
     refused(directory, fixed, told)
 

@@ -158,7 +158,7 @@ def test_a_pipeline_must_end() -> None:
 
 
 def _place_of_begun() -> str:
-    return f"resolving.py:{begun.__code__.co_firstlineno + 1}"
+    return f"declared.py:{begun.__code__.co_firstlineno + 1}"
 
 
 def test_nothing_comes_after_a_pipelines_end() -> None:

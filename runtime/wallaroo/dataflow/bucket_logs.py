@@ -37,7 +37,7 @@ class Head:
     log: str = ""
     """Name of the log; see `log_name`."""
     at: int = -1
-    """Number of the batch or chunk at whose end it was last written; -1 for none."""
+    """Number of the chunk at whose end it was last written; -1 for none."""
     sum: int = 0
     """Checksum of the log's name and of all its records in order."""
 
@@ -123,7 +123,7 @@ class Written(NamedTuple):
     """What is known of a log outside the state store."""
 
     at: int
-    """The batch or chunk that wrote it last."""
+    """The chunk that wrote it last."""
     sum: int | None = None
     """The `Head.sum` that it got; None if that is not known."""
 
@@ -134,7 +134,7 @@ class Expected(NamedTuple):
     last: Written | None = None
     """How the log was written last; None if that is not known."""
     noted: range = range(0)
-    """Batches of which all writes are known: if *last* is not one of them, none wrote the log."""
+    """Chunks of which all writes are known: if *last* is not one of them, none wrote the log."""
 
 
 class Stamp(NamedTuple):
@@ -143,7 +143,7 @@ class Stamp(NamedTuple):
     log: str = ""
     """Name of the log."""
     at: int = 0
-    """Number of the batch that writes it."""
+    """Number of the chunk that writes it."""
     expected: Callable[[], Expected] = Expected
     """What is known of it outside the state store."""
 
@@ -151,7 +151,7 @@ class Stamp(NamedTuple):
 NO_LOG = Head()
 """Before the head of a log is known."""
 NO_STAMP = Stamp()
-"""A log without a name, of whose batches nothing is known."""
+"""A log without a name, of whose chunks nothing is known."""
 
 
 def log_name(run: str, level: int, bucket: int) -> str:
@@ -242,5 +242,5 @@ def check_age(log: str, head: Head | None, expected: Expected) -> None:
         return
     is_other = last.sum not in {None, head.sum} if at == last.at else at in expected.noted
     if is_other:
-        msg = f"the log {log} was written by a failed attempt of batch or chunk {at}"
+        msg = f"the log {log} was written by a failed attempt of chunk {at}"
         raise damaged(msg)

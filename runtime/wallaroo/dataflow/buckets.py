@@ -1,4 +1,4 @@
-"""What a process has of a bucket in memory, and what a batch or a chunk has changed in it."""
+"""What a process has of a bucket in memory, and what a chunk has changed in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wallaroo.model.timing import KeyTime
 from wallaroo.model.versions import FIRST
 
 IN_USE = "in use"
-"""A version that no store has, so that entities of an uncommitted batch are not used."""
+"""A version that no store has, so that entities of an uncommitted chunk are not used."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Bucket:
     entities: list[dict[Any, Any]]
     """Entities by partition number and key."""
     version: str | None = None
-    """Version of `entities`; `IN_USE` while a batch is changing them."""
+    """Version of `entities`; `IN_USE` while a chunk is changing them."""
     head: Head = NO_LOG
     """Head of the log as of the last commit."""
     timers: Timers | None = None
@@ -79,7 +79,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of a batch to the entities of a bucket."""
+    """The changes of a chunk to the entities of a bucket."""
 
     changed: list[dict[Any, Any]]
     """Changed entities, by partition number and key."""

@@ -1,12 +1,8 @@
-"""State entities: in memory between batches, and durable in a log.
+"""State entities: in memory between chunks, and durable in a log.
 
-A worker process keeps the entities of the buckets that it has processed. A batch appends the
-entities that it changed to the bucket's log, in Spark's state store, under a new random version. A
-bucket sometimes moves to another process (see `engine/spark/workers.py`). A process that has the
-last version uses its memory; a process with an earlier version applies the records since then; only
-a process without the bucket, or with a version of a batch that was reprocessed, reads the whole
-log. The cost of a batch therefore depends on the entities that it touches, not on all entities. A
-log that has grown to three times the size of its entities is replaced by one record of all of them.
+The process of a partition keeps its entities. The changes of an epoch are appended to the logs of
+buckets in Spark's state store, under a new random version. A log that has grown to three times the
+size of its entities is replaced by one record of all of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How the records of a bucket's log lie in the state store: large ones in several rows.
 
 Spark's Java holds a row in memory, several times. A record has all entities of the bucket that a
-batch or an epoch has changed, so it can be larger than Java's heap.
+epoch has changed, so it can be larger than Java's heap.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks whether entities can be saved and loaded again, and finds the messages that prevent it.
 
-Entities are saved per batch, not per message, so an entity that cannot be saved is discovered only
-at the end of a batch. The messages are then processed again, with a check after each one that
+Entities are saved per chunk, not per message, so an entity that cannot be saved is discovered only
+at the end of a chunk. The messages are then processed again, with a check after each one that
 touches such an entity. The message after which the check fails is dead-lettered, and its entity is
 restored. If a later step changed a part of the entity that it had received, the messages are
 processed once more with a check after each call, and the message is dead-lettered in that step.

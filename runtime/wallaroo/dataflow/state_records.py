@@ -1,4 +1,4 @@
-"""Records of a bucket's log: which entities of each state a batch or chunk has changed.
+"""Records of a bucket's log: which entities of each state a chunk or epoch has changed.
 
 They hold plain tuples, because a record must not depend on where a class of this package is.
 """

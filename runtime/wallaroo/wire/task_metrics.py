@@ -1,8 +1,8 @@
-"""Metrics of a task, which the gateway aggregates when the batch is published.
+"""Metrics of a task, which the gateway aggregates when the chunk is published.
 
-Metrics travel with the task's report and count when the batch is published: exactly once, even if
-processes are killed or batches reprocessed. All of them are recorded in bulk, per chunk or per run
-of messages.
+Metrics travel with the task's report and count when the chunk is published: exactly once, even if
+processes are killed or chunks processed again. All of them are recorded in bulk, per chunk or per
+run of messages.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class StepMetrics:
 
 @dataclass
 class TaskMetrics:
-    """Metrics of a task, or of all tasks of a batch.
+    """Metrics of a task, or of all tasks of a chunk.
 
     Example:
         >>> metrics = TaskMetrics()

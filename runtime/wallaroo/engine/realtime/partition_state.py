@@ -2,7 +2,7 @@
 
 In memory a partition is one bucket. A chunk's changes are published with its outputs; at the end of
 an epoch the changes of all its chunks go to the logs of the buckets in Spark's state store, in the
-format of the micro-batch engine, and the published ones are not needed any more.
+format of a bucket's log, and the published ones are not needed any more.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class EvidenceFinder:
 
         Args:
             letters: The failed messages.
-            end: Offset after their batch, if that is known.
+            end: Offset after their chunks, if that is known.
 
         Raises:
             Stopped: One of them is of a source whose policy is to stop.

@@ -15,7 +15,7 @@ class Policy(StrEnum):
     SET_ASIDE = "set-aside"
     """It is kept as a dead letter."""
     STOP = "stop"
-    """Its batch is not published, and the application stops."""
+    """Its chunk is not published, and the application stops."""
     DROP = "drop"
     """It is counted."""
 

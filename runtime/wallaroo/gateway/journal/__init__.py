@@ -1,1 +1,1 @@
-"""The journal: every accepted message on disk, until a batch has consumed it."""
+"""The journal: every accepted message on disk, until a checkpoint has what came of it."""

@@ -1,11 +1,11 @@
-"""The journal: every accepted message on disk, in order of arrival, until a batch has consumed it.
+"""The journal: every accepted message on disk, in order of arrival, until a checkpoint has it.
 
 A message is accepted once the transaction with its chunk is committed and synced. One thread
 writes: it takes what has come in since the last commit and commits it together, so that a flood
 costs few syncs and a single message waits for one. A source that is read leaves its position with
 its messages, in the same transaction. Engines read ranges of offsets as often as they like. What a
-committed batch has consumed is deleted by the same thread, a slice at a time: deleting the messages
-of a large batch at once would hold up both the next batch and senders.
+committed epoch has consumed is deleted by the same thread, a slice at a time: deleting the messages
+of a large epoch at once would hold up both the next chunk and senders.
 """
 
 from __future__ import annotations
@@ -193,12 +193,12 @@ class Journal:
 
     @property
     def processed(self) -> int:
-        """Offset up to which batches are known to have been published."""
+        """Offset up to which chunks are known to have been published."""
         return self._processed
 
     @property
     def backlog(self) -> int:
-        """Messages that are accepted and not yet processed by a batch."""
+        """Messages that are accepted and not yet processed."""
         return self._end - self._processed
 
     @property
@@ -290,7 +290,7 @@ class Journal:
         yield from self.chunks.read(start, end)
 
     def unprocessed(self) -> Iterator[Block]:
-        """The chunks that no batch has processed, in order of arrival."""
+        """The blocks that are not processed, in order of arrival."""
         return self.chunks.beyond(self._processed)
 
     def note_processed(self, end: int) -> None:

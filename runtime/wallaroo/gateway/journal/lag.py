@@ -1,4 +1,4 @@
-"""How much of each source no batch has processed, in bytes: how far it is ahead of the engine."""
+"""How much of each source is not processed, in bytes: how far it is ahead of the engine."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Which journal a journal is: random names, one for each time that it was opened to be written.
 
 A copy of a journal has the names of its original up to the moment of the copy; from its next
-opening on, its names differ. A batch is planned under the name of the latest opening, which
-the checkpoint keeps beside the batch's last offset. So a checkpoint and a journal that do not
+opening on, its names differ. An epoch ends under the name of the latest opening, which
+the checkpoint keeps beside the epoch's last offset. So a checkpoint and a journal that do not
 belong together are detected, even if the journal has as many messages as the checkpoint has
 processed, or more.
 """
@@ -69,7 +69,7 @@ def departure(openings: Sequence[Opening], end: int, offset: int, name: str | No
     Args:
         openings: Openings of the journal.
         end: Offset after its last message.
-        offset: Where a batch was planned to end.
+        offset: Where an epoch ended.
         name: The opening under which it was planned; None if that is not known.
 
     Returns:

@@ -93,7 +93,7 @@ class WriteBuffer:
         """Arrival of the last message: the time of arrival does not run backwards."""
         self._chunks: list[Waiting] = []
         self.ahead = Ahead()
-        """How much of each source no batch has processed."""
+        """How much of each source is not processed."""
         self._was_full = False
         self.waiting_bytes = 0
         """Bytes of messages that are not on disk."""

@@ -29,6 +29,8 @@ from wallaroo.system.sealed_files import CHECKSUM, sealed, unsealed
 
 FORMAT = 6
 """Version of the directory's layout, of saved entities, and of the buckets of keys."""
+_LAST_OF_BATCHES = 5
+"""The last format that the micro-batch engine had as well."""
 _BUCKETS_PER_PARTITION = 8
 
 log = structlog.get_logger("wallaroo")
@@ -80,7 +82,7 @@ def read_fixed(path: Path) -> Fixed:
         raise UsageError(msg) from error
     if fixed is None:
         has = f"has format {found}, but this version of wallaroo reads format {FORMAT}"
-        if _is_of_batches(path / "checkpoint"):
+        if found in range(_LAST_OF_BATCHES + 1) and _is_of_batches(path / "checkpoint"):
             has = "is of the micro-batch engine, which this version of wallaroo does not have"
         msg = (
             f"the state directory {path} {has}; choose another --state-dir, into which `wallaroo "
@@ -92,7 +94,7 @@ def read_fixed(path: Path) -> Fixed:
 
 
 def _is_of_batches(checkpoint: Path) -> bool:
-    """Whether *checkpoint* is of the micro-batch engine, which formats up to 5 had as well."""
+    """Whether *checkpoint* is of the micro-batch engine."""
     if not (checkpoint / "metadata").exists():
         return False
     file = checkpoint / "engine"

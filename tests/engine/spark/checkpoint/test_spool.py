@@ -62,25 +62,3 @@ def test_records_of_each_log_come_in_order_and_no_file_stays(master: str, tmp_pa
         assert found == [[record for _, record in sorted(one.items())] for one in LOGS.values()]
         assert master.startswith("local") or not list(left.parent.iterdir())
     assert master.startswith("local") or not left.parent.exists()
-
-
-@pytest.mark.spark
-def test_tasks_of_spark_write_their_rows(session: SparkSession, tmp_path: Path) -> None:
-    rows = session.range(100).selectExpr(
-        "concat('log ', id % 2) AS log", "1000 * id AS place", "cast(id AS string) AS content"
-    )
-    rows = rows.selectExpr("log", "place", "cast(content AS binary)").repartition(3)
-    with Spool(session, tmp_path) as opened:
-        names = session._jvm.wallaroo.realtime.Spool.write(rows._jdf, str(tmp_path))
-        assert len(list(names)) == 3
-        assert opened is not None
-    found = b"".join((tmp_path / name).read_bytes() for name in names)
-    head = struct.Struct(">qII")
-    read, start = [], 0
-    while start < len(found):
-        place, named, size = head.unpack_from(found, start)
-        start += head.size
-        log, content = found[start : start + named], found[start + named : start + named + size]
-        read.append((log.decode(), place, content))
-        start += named + size
-    assert sorted(read) == sorted((f"log {n % 2}", 1000 * n, b"%d" % n) for n in range(100))
