@@ -188,9 +188,10 @@ def test_points_are_kept_for_ten_minutes(feed: Feed, viewer: Viewer) -> None:
     assert times == {START + 300, START + 600, START + 900}
 
 
-def test_the_ends_of_epochs_are_shown(feed: Feed, viewer: Viewer) -> None:
+def test_the_ends_of_epochs_are_shown(feed: Feed) -> None:
     feed.set(epochs=Distribution((1, 2), 0.45))
-    snapshot = viewer.snapshot(START)
+    with serving(feed) as dashboard:
+        snapshot = dashboard.viewer.snapshot(START)
     assert snapshot["epochs"] == {"ended": 3, "stood_s": 0.45, "age_s": 9.0}
 
 
