@@ -15,8 +15,8 @@ from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.traces import MessageTraces
+from wallaroo.observability.span import PublicationId
 from wallaroo.observability.spans import Traces
-from wallaroo.observability.tracing import PublicationId
 from wallaroo.wire.chunk_messages import Publication
 
 

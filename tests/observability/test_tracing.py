@@ -7,8 +7,9 @@ import sys
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from wallaroo.observability.span import PublicationId, Span
 from wallaroo.observability.spans import Traces
-from wallaroo.observability.tracing import PublicationId, Span, traces_for
+from wallaroo.observability.tracing import traces_for
 
 SECOND = 10**9
 

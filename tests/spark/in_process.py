@@ -18,8 +18,8 @@ from tests.dataflow.harness import cut
 from tests.helpers import framing_of, wait_until
 from tests.spark.harness import PATIENCE_S
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.realtime import process
 from wallaroo.engine.realtime.jar import jar
+from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.query import RealTimeQuery
 from wallaroo.engine.realtime.settings import SETTINGS
 from wallaroo.engine.spark.session import Launch, Spark, SparkSettings
@@ -113,7 +113,7 @@ class InProcess:
             tally.merge(news.tally)
 
         jvm: Any = self.session._jvm
-        job = process.Job(
+        job = Job(
             reference,
             str(edge.chunk_socket),
             edge.leases.claim("driver"),

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.observability.span import PublicationId, Span
 from wallaroo.observability.spans import Traces
-from wallaroo.observability.tracing import PublicationId, Span
 from wallaroo.wire.chunk_messages import Publication
 from wallaroo.wire.records import TICK_SOURCE
 

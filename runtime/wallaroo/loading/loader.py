@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any
 
 import wallaroo
+from wallaroo.api import arguments
 from wallaroo.api.places import Place, place_of
 from wallaroo.errors import ApplicationError, UsageError, WallarooError
 from wallaroo.loading import frozen_code
@@ -100,7 +101,8 @@ class ApplicationRef:
         with _lock:
             self._check()
             # as on the first worker of a Wallaroo cluster: some applications read it
-            wallaroo._ARGS = ("wallaroo", *self.args, "--cluster-initializer")  # noqa: SLF001
+            arguments.ARGS = ("wallaroo", *self.args, "--cluster-initializer")
+            wallaroo._ARGS = arguments.ARGS  # noqa: SLF001
             module = self._import()
             setup = getattr(module, "application_setup", None)
             if not callable(setup):

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
-from wallaroo.observability.tracing import PublicationId, Span
+from wallaroo.observability.span import PublicationId, Span
 
 
 class Traces:

@@ -7,8 +7,7 @@ OpenTelemetry is not imported.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -22,27 +21,6 @@ _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL
 _SUPPORTED_PROTOCOL = "http/protobuf"
 
 log = structlog.get_logger("wallaroo")
-
-
-class Span(NamedTuple):
-    """An operation with its duration."""
-
-    name: str
-    start_ns: int
-    """Wall clock at its start, in nanoseconds since the Unix epoch."""
-    end_ns: int
-    """Wall clock at its end, in nanoseconds since the Unix epoch."""
-    attributes: Mapping[str, str | int] = {}
-    """Additional attributes."""
-
-
-class PublicationId(NamedTuple):
-    """The identity of a publication."""
-
-    run: str
-    """Name of the query that numbers the chunks."""
-    number: int
-    """Number of its last chunk."""
 
 
 def traces_for(application: str) -> Traces | None:

@@ -15,8 +15,8 @@ from tests.helpers import framing_of, wait_until
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.frames import END_OF_EPOCH, OPEN, SAVE
+from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.partition import Partition
-from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.reader import Reader
 from wallaroo.engine.realtime.shared_files import fresh_directory, remove
 from wallaroo.engine.spark.slots import slots_for, spark_hash

@@ -6,8 +6,8 @@ import socket
 from pathlib import Path
 
 from tests.helpers import LARGE
+from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.partition import Partition
-from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.wire.frame_socket import FrameSocket

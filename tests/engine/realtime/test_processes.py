@@ -28,7 +28,8 @@ from tests.engine.realtime.harness import (
 )
 from tests.helpers import ASKING, KILLING, wait_until
 from wallaroo.engine.realtime.feed import Feed
-from wallaroo.engine.realtime.process import CUT_OFF, Job
+from wallaroo.engine.realtime.job import Job
+from wallaroo.engine.realtime.process import CUT_OFF
 from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.worker_version import version_here

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import wallaroo
+from wallaroo.api import arguments
 from wallaroo.api.class_api import EncoderClass, PayloadDecoder
 from wallaroo.api.functions import Encoder, In_contra, Result_co
 from wallaroo.connectors.kafka.config import KafkaSinkConfig, KafkaSourceConfig, parsed_brokers
@@ -98,7 +98,7 @@ class DefaultKafkaSourceCLIParser(KafkaSourceConfig[Result_co]):
         name: str = "kafka_source",
         **options: Any,
     ) -> None:
-        topic, brokers, level = kafka_parse_source_options(wallaroo._ARGS, name)  # noqa: SLF001
+        topic, brokers, level = kafka_parse_source_options(arguments.ARGS, name)
         super().__init__(topic, brokers, level, decoder, **options)
 
 
@@ -135,7 +135,7 @@ class DefaultKafkaSinkCLIParser(KafkaSinkConfig[In_contra]):
         name: str = "kafka_sink",
         **options: Any,
     ) -> None:
-        parsed = kafka_parse_sink_options(wallaroo._ARGS, name)  # noqa: SLF001
+        parsed = kafka_parse_sink_options(arguments.ARGS, name)
         super().__init__(*parsed, encoder, **options)
 
 

@@ -32,8 +32,8 @@ from wallaroo.engine.realtime.frames import (
     send_appended,
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
+from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.partition_state import PartitionState
-from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
 from wallaroo.engine.realtime.state_copy import note

@@ -15,21 +15,15 @@ import select
 import socket
 import sys
 import threading
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NoReturn
 
 from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.process_health import note_connections
-from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import capture_worker_logs, log_event, worker_name
+from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.state_import import ImportJob
-from wallaroo.engine.settings import EngineSettings
-from wallaroo.engine.spark.shipping import locate
-from wallaroo.engine.spark.slots import spark_hash
-from wallaroo.engine.spark.worker_version import check_version, version_here
+from wallaroo.engine.spark.worker_version import check_version
 from wallaroo.errors import DamagedFile, OtherVersion
-from wallaroo.loading.loader import ApplicationRef
 from wallaroo.system.credentials import take_token
 from wallaroo.wire.channel import connect
 from wallaroo.wire.chunk_messages import DAMAGED, HELLO, READER, Hello, pack_json
@@ -40,57 +34,6 @@ CUT_OFF = 75
 _FAILED = 1
 _HANG_UP = getattr(select, "POLLRDHUP", 0)
 """What `poll` reports when the other side has closed a connection, even if data is unread."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What the processes of one query need."""
-
-    application: ApplicationRef
-    """The application and its arguments."""
-    gateway: str
-    """Address of the gateway for `connect`."""
-    claim: int
-    """Number of the driver's lease."""
-    attempt: int
-    """Number of the query among those that the driver has started."""
-    checkpoint: Path
-    """Directory of the query's checkpoint."""
-    partitions: int
-    """Partitions of the state."""
-    buckets: int
-    """Buckets that keys are spread over in the state store."""
-    slots: tuple[int, ...]
-    """For each bucket, the number that Spark's exchange hashes."""
-    call_limit_s: float
-    """Seconds that a function of the application may take for one message; 0 for no limit."""
-    entity_limit_bytes: int = EngineSettings.entity_limit_bytes
-    """Bytes that an entity may take when it is saved."""
-    files: Path | None = None
-    """Where the first stage leaves large frames for partitions; None if it shares no memory with
-    all of them."""
-    version: str = field(default_factory=version_here)
-    """What the driver runs; see `worker_version`."""
-
-    def program(self, files: str = "") -> Program:
-        """The application, for chunks.
-
-        Args:
-            files: Directory of the files that the driver has distributed, if it has.
-        """
-        application = locate(self.application, files).load()
-        return Program(application, self.routed)
-
-    @property
-    def routed(self) -> int:
-        """Buckets that chunks are routed to: each partition is one, if it has as many as others."""
-        return self.buckets if self.buckets % self.partitions else self.partitions
-
-    def partition_of(self) -> tuple[int, ...]:
-        """For each bucket that chunks are routed to, the partition that Spark sends it to."""
-        if self.routed == self.partitions:
-            return tuple(range(self.partitions))
-        return tuple(spark_hash(slot) % self.partitions for slot in self.slots)
 
 
 def name_of(role: int) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.java import start_query, why_ended
-from wallaroo.engine.realtime.process import CUT_OFF, Job, name_of
+from wallaroo.engine.realtime.job import Job
+from wallaroo.engine.realtime.process import CUT_OFF, name_of
 from wallaroo.engine.realtime.shared_files import remove
 from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.supervised_query import NotYet, failure_of

@@ -26,7 +26,7 @@ from wallaroo.engine.realtime.frames import (
     pack_slot,
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
-from wallaroo.engine.realtime.process import Job
+from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
 from wallaroo.engine.spark.slots import slots_for

@@ -17,9 +17,9 @@ import structlog
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.gateway_api import GatewayAPI
 from wallaroo.engine.realtime.checkpoint import check_partitions
+from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.metrics import EngineMetrics
 from wallaroo.engine.realtime.placement import Placement, is_local
-from wallaroo.engine.realtime.process import Job
 from wallaroo.engine.realtime.query import OnPublished, RealTimeQuery
 from wallaroo.engine.realtime.reports import Reports
 from wallaroo.engine.realtime.settings import slots_of

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wallaroo.gateway.outbox.chunks import FinishedChunk
-from wallaroo.observability.tracing import PublicationId
+from wallaroo.observability.span import PublicationId
 from wallaroo.wire.chunk_messages import News, Publication, pack_news
 from wallaroo.wire.records import Tally
 
