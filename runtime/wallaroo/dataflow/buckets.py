@@ -10,8 +10,8 @@ from wallaroo.dataflow.bucket_logs import NO_LOG, Head
 from wallaroo.dataflow.open_windows import OpenWindows
 from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.dataflow.timers import Timers
+from wallaroo.model.migrations import FIRST
 from wallaroo.model.timing import KeyTime
-from wallaroo.model.versions import FIRST
 
 IN_USE = "in use"
 """A version that no store has, so that entities of an uncommitted chunk are not used."""

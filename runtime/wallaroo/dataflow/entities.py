@@ -41,8 +41,8 @@ from wallaroo.dataflow.state_records import (
 )
 from wallaroo.dataflow.user_logs import log_event
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.migrations import FIRST, MigrationError, Versions
 from wallaroo.model.timing import KeyTime
-from wallaroo.model.versions import FIRST, MigrationError, Versions
 from wallaroo.user_code.exceptions import describe_error, pass_interrupt
 
 _MAX_LOGGED = 10

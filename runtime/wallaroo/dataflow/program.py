@@ -27,7 +27,7 @@ from wallaroo.model.application import (
 )
 from wallaroo.model.endpoints import Sink, Source
 from wallaroo.model.keys.buckets import SAFE, bucket_of, is_safe
-from wallaroo.model.versions import Versions
+from wallaroo.model.migrations import Versions
 
 _MAX_KNOWN_KEYS = 1 << 16
 """Number of keys whose buckets are cached; more would not fit into the processor's cache."""

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 
 from wallaroo.api.migrations import Fields
 from wallaroo.dataflow.columns import Columns, has_getattr, is_plain
-from wallaroo.model.versions import Versions, fields_of
+from wallaroo.model.migrations import Versions, fields_of
 from wallaroo.user_code.exceptions import pass_interrupt
 
 _SURE = frozenset(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from wallaroo.dataflow.bucket_logs import content_of, sealed_record
 from wallaroo.dataflow.buckets import Kept, Times, Unloaded, Where
 from wallaroo.dataflow.saved_entities import Saved
-from wallaroo.model.versions import FIRST
+from wallaroo.model.migrations import FIRST
 
 
 class StateChanges(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any
 
 from wallaroo.api.places import Place
 from wallaroo.model.endpoints import Sink, Source
+from wallaroo.model.migrations import Versions
 from wallaroo.model.timing import Timing
-from wallaroo.model.versions import Versions
 from wallaroo.model.windows import Windows
 from wallaroo.user_code.exceptions import short_repr
 

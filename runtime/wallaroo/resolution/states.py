@@ -14,7 +14,7 @@ from wallaroo.api.places import Place
 from wallaroo.model.application import StatePartition
 from wallaroo.model.immutable import IMMUTABLE
 from wallaroo.model.keys.buckets import stable_hash
-from wallaroo.model.versions import Versions
+from wallaroo.model.migrations import Versions
 from wallaroo.model.windows import Windows
 from wallaroo.resolution.problems import Problems, describe, missing_instance, name_of
 from wallaroo.resolution.state_timing import DeclaredTimings

@@ -20,8 +20,8 @@ from wallaroo.dataflow.buckets import Bucket, Unloaded
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.migrations import FIRST
 from wallaroo.model.timing import KeyTime
-from wallaroo.model.versions import FIRST
 from wallaroo.wire.chunk_messages import CheckpointPosition
 
 _FOLDER = "noted"

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from wallaroo import __version__
+from wallaroo.gateway.chunks.dispatch import ChunkRun
 from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.reports import PublicationReports
-from wallaroo.gateway.chunks.run import ChunkRun
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases

@@ -18,7 +18,7 @@ import structlog
 from wallaroo import saved_names
 from wallaroo.errors import DamagedFile, UsageError
 from wallaroo.model.application import Application, StatePartition
-from wallaroo.model.versions import FIRST, Versions
+from wallaroo.model.migrations import FIRST, Versions
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed_files import sealed, unsealed
 

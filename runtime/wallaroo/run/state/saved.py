@@ -7,8 +7,8 @@ from typing import Any
 
 from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.migrations import FIRST
 from wallaroo.model.timing import KeyTime
-from wallaroo.model.versions import FIRST
 from wallaroo.run.state.json_codec import to_plain
 
 

@@ -12,8 +12,8 @@ from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.errors import UsageError
+from wallaroo.model.migrations import FIRST, MigrationError, Versions, fields_of
 from wallaroo.model.timing import KeyTime
-from wallaroo.model.versions import FIRST, MigrationError, Versions, fields_of
 from wallaroo.run.state.classes import EntityShape
 from wallaroo.run.state.json_codec import from_plain
 from wallaroo.run.state.saved import about, entity_json

@@ -11,8 +11,8 @@ from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.engine.spark.checkpoint.epochs import last_commit
 from wallaroo.engine.spark.checkpoint.reader import read_state
+from wallaroo.model.migrations import FIRST
 from wallaroo.model.timing import KeyTime
-from wallaroo.model.versions import FIRST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

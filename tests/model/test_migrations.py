@@ -21,8 +21,8 @@ from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program
 from wallaroo.errors import ApplicationError, UsageError
 from wallaroo.model.application import Application
+from wallaroo.model.migrations import Versions
 from wallaroo.model.timing import KeyTime
-from wallaroo.model.versions import Versions
 from wallaroo.resolution.application import resolve
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.transfer import Packer, read_entities, written_entity
