@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import get_args
 
 from benchmarks import backlog, latency, loads
 from benchmarks import contention as contended
 from benchmarks import publishing as published
+from benchmarks.arrivals import Pattern
 from benchmarks.loads import Load
 from benchmarks.peers import measured as peers
 from benchmarks.running import Pass, Running
@@ -189,10 +191,11 @@ def floor(settings: Settings, scratch: Path) -> Iterator[Figure]:
 
 
 def latencies(settings: Settings, scratch: Path) -> Iterator[Figure]:
-    """Latency from socket to socket by rate."""
+    """Latency from socket to socket by rate, with messages that come alone and in bursts."""
     for rate in settings.rates:
-        what = f"Market Spread at {rate:,} messages/s"
-        yield _latency(what, settings, scratch, latency.orders(), rate)
+        for pattern in get_args(Pattern):
+            what = f"Market Spread at {rate:,} messages/s, {pattern}"
+            yield _latency(what, settings, scratch, latency.orders(), rate, pattern)
 
 
 def steady(settings: Settings, scratch: Path) -> list[Figure]:
@@ -318,9 +321,17 @@ def figure_of(what: str, passes: Sequence[Pass]) -> Figure:
 
 
 def _latency(
-    what: str, settings: Settings, scratch: Path, probe: latency.Probe, rate: int
+    what: str,
+    settings: Settings,
+    scratch: Path,
+    probe: latency.Probe,
+    rate: int,
+    pattern: Pattern = "independent",
 ) -> Figure:
-    """Latency of *probe* at *rate*."""
-    found = latency.at_rate(probe, rate, settings.seconds, settings.workers, scratch)
+    """Latency of *probe* at *rate*, with the cores that the sender takes of those measured."""
+    found = latency.at_rate(
+        probe, rate, settings.seconds, settings.workers, scratch, pattern=pattern
+    )
     detail = {"p99": found.p99, "p99.9": found.p999, "worst": found.worst}
+    detail["cores of the sender"] = found.cpu["sender"]
     return Figure(what, found.p50, "ms", detail=detail)

@@ -67,9 +67,9 @@ def floors(figures: list[dict[str, Any]], file: Path) -> None:
 
 
 def latencies(figures: list[dict[str, Any]], file: Path) -> None:
-    """Latencies by rate."""
+    """Latencies by rate, of independent arrivals."""
     figure, axes = plt.subplots(figsize=(7, 3.6))
-    _percentiles(figures, "Market Spread at (.*) messages/s$", axes)
+    _percentiles(figures, "Market Spread at (.*) messages/s, independent$", axes)
     axes.set_xlabel("messages a second")
     axes.set_title("milliseconds from socket to socket", loc="left")
     _finish(figure, axes, file)
