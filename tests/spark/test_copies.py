@@ -253,7 +253,7 @@ def test_a_driver_refuses_a_gateway_whose_volume_was_lost_and_skips_nothing_it_t
         assert refused.process.wait(PATIENCE_S) == 2
         refused.__exit__()
         told = refused.events[-1]["event"]
-        assert "planned up to message 3, but journal.db has none of them" in told
+        assert "has the messages before 3, but journal.db has none of them" in told
         accepted = driver("--accept-lost-journal")
         accepted.wait_for_event("ready", PATIENCE_S)
         send(port, [b"a b"])
