@@ -14,7 +14,7 @@ from wallaroo.cli.gateway import gateway
 from wallaroo.cli.run import run
 from wallaroo.gateway.chunks import listener as chunks
 from wallaroo.gateway.http.serving import HEAD_BYTES
-from wallaroo.gateway.internal_api import front
+from wallaroo.gateway.internal_api import front, service
 from wallaroo.gateway.internal_api.calls import CALL_BYTES
 from wallaroo.gateway.internal_api.service import MOST_CALLS
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -75,7 +75,8 @@ def test_the_threat_model_says_of_each_role_what_it_can_do_and_what_not(role: st
         f"until a call with the token is accepted, {HEAD_BYTES // 1024} KiB of a "
         f"connection are read, for {front.STRANGER_S:g} s",
         f"at most {front.MOST_STRANGERS} such connections are served at a time",
-        f"{CALL_BYTES // 1024} KiB for a call, and {MOST_CALLS:,} calls at a time",
+        f"{CALL_BYTES // 1024} KiB for a call, {service._BODY_S:g} s for its body, "
+        f"and {MOST_CALLS:,} calls at a time",
         f"serves at most {chunks._MOST_STRANGERS} unproven peers at a time",
         f"first proves within {chunks._HELLO_S:g} s that it knows the token",
         f"one every {Attempts.EVERY_S:g} s, over both ports together",
