@@ -80,7 +80,7 @@ def test_records_of_another_log_are_found() -> None:
 @pytest.mark.parametrize(("run", "level", "bucket"), [("a-b", 1, 4), ("a-b", 2, 3), ("a-c", 1, 3)])
 def test_a_log_of_another_bucket_level_or_run_is_found(run: str, level: int, bucket: int) -> None:
     name = log_name(f'{{"id":"{run}"}}', level, bucket)
-    expected = f"in the place of the log {NAME} there is {name}"
+    expected = f"expected the log {NAME}, found {name}"
     with pytest.raises(DamagedFile, match=re.escape(expected)):
         opened(log_of("a", name=name))
 
@@ -158,5 +158,5 @@ def test_records_without_a_head_are_found() -> None:
         list(checked(NAME, None, log.records()))
     head = log.head()
     assert head is not None
-    with pytest.raises(DamagedFile, match="in the place of the log"):
+    with pytest.raises(DamagedFile, match="expected the log"):
         list(checked(NAME, replace(head, log=""), log.records()))

@@ -1,4 +1,4 @@
-"""What every source and sink is to an application, and the extension point for custom ones.
+"""The interface of sources and sinks to an application, and base classes for custom ones.
 
 Implement `MessageSource` or `OutputSink`, and put it into a pipeline with `SourceConfig` or
 `SinkConfig`. The built-in generators, file sources and file sinks are implemented in the same way.

@@ -1,4 +1,4 @@
-"""What calls on pipelines leave: stages, the paths through them, and the tree that these make."""
+"""Stages and paths, which calls on pipelines create, and the tree that they form."""
 
 from __future__ import annotations
 

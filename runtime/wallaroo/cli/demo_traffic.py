@@ -1,4 +1,4 @@
-"""What `wallaroo demo` sends through, and where it takes outputs: ports, and topics of Kafka."""
+"""The inputs and outputs of `wallaroo demo`: ports, and topics of Kafka."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Outputs:
 
     def __enter__(self) -> Outputs:
         for taker in self._takers:
-            threading.Thread(target=taker.run, daemon=True).start()
+            threading.Thread(target=taker.run, name="demo-outputs", daemon=True).start()
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -127,7 +127,9 @@ class _Receiver:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._take, args=(connection,), daemon=True).start()
+            threading.Thread(
+                target=self._take, args=(connection,), name="demo-receiver", daemon=True
+            ).start()
 
     def close(self) -> None:
         self._listener.close()

@@ -1,4 +1,4 @@
-"""What the value of an option may be, as types of click."""
+"""Types of option values, for click."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a state directory has of the entities of an application, and whether its code fits them."""
+"""The entities in a state directory, read and checked against the application's code."""
 
 from __future__ import annotations
 

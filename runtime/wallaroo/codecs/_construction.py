@@ -1,4 +1,4 @@
-"""What all codecs have in common: objects like those of the decorators, with name and place."""
+"""Construction of all codecs: objects like those of the decorators, with name and place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which messages a .proto file declares, and at which place: Confluent's format counts them."""
+"""The messages that a .proto file declares, with their indexes in Confluent's format."""
 
 from __future__ import annotations
 

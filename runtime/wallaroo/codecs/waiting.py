@@ -1,4 +1,4 @@
-"""Whether messages wait for a schema registry that does not answer: not in a simulation."""
+"""The switch for waiting for an unavailable schema registry: off in simulations."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How messages come in and outputs go out."""
+"""Sources and sinks: a folder for each kind."""

@@ -1,4 +1,4 @@
-"""Who may use the dashboard: names it may be called by, and its token."""
+"""Access control for the dashboard: the names by which it is reached, and its token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dashboard asks of a running application."""
+"""The dashboard's interface to a running application."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def checked(log: str, head: Head | None, records: Iterable[bytes]) -> Iterator[b
             in the former case after the last record.
     """
     if head is not None and head.log != log:
-        msg = f"in the place of the log {log} there is {head.log or 'another one'}"
+        msg = f"expected the log {log}, found {head.log or 'another one'}"
         raise damaged(msg)
     total = Head.of(log).sum
     for record in records:

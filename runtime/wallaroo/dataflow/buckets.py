@@ -1,4 +1,4 @@
-"""What a process has of a bucket in memory, and what a chunk has changed in it."""
+"""A bucket in the memory of a process, and the changes that a chunk makes to it."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class CallTimeout:
         self._call: FrameType | None = None
         self._since = 0.0
         self._previous_handler: Any = None
-        self._thread = threading.Thread()
+        self._thread = threading.Thread(name="call-timeout")
         self._started_in: int | None = None
         """The process in which it is checking; forks of that do not have its threads."""
         self._stopped = threading.Event()

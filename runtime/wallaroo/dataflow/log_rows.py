@@ -1,4 +1,4 @@
-"""How the records of a bucket's log lie in the state store: large ones in several rows.
+"""Rows of the state store for a bucket's log: large records take several.
 
 Spark's Java holds a row in memory, several times. A record has all entities of the bucket that a
 epoch has changed, so it can be larger than Java's heap.

@@ -174,12 +174,12 @@ class TaskResults:
 
     def _flush(self) -> None:
         self._end_other_process()
-        batches = [
+        delivered = [
             Outputs(sink, array("I", map(len, outputs)).tobytes(), b"".join(outputs))
             for sink, outputs in self._outputs.items()
             if outputs
         ]
-        self._deliver(batches, self.tally)
+        self._deliver(delivered, self.tally)
         self._delivered = True
         self.tally = Tally()
         for outputs in self._outputs.values():

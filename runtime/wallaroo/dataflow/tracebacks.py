@@ -1,4 +1,4 @@
-"""Where user code failed: its line, and a traceback without the frames of the runtime.
+"""The line at which user code failed, and a traceback without the runtime's frames.
 
 A flood of bad messages fails at the same lines again and again, so what is made of lines is cached.
 """

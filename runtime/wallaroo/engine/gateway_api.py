@@ -1,4 +1,4 @@
-"""What an engine needs of the gateway.
+"""The gateway's interface for an engine.
 
 Messages, outputs and changes of state travel over the gateway's sockets for chunks.
 """

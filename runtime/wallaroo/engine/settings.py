@@ -1,4 +1,4 @@
-"""How the engine runs an application: what a command line says of it."""
+"""Settings of the engine, from the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every kind of connector does for the gateway, and what the gateway gives it."""
+"""The interface between the gateway and its connectors."""
 
 from __future__ import annotations
 

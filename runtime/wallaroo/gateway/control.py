@@ -1,4 +1,4 @@
-"""What drivers and commands can ask of a gateway."""
+"""The actions that drivers and commands can request of a gateway."""
 
 from __future__ import annotations
 

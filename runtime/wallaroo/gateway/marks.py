@@ -1,4 +1,4 @@
-"""How far a database was when it was last written, in a file of its own beside it.
+"""High-water marks of databases, each in a file beside its database.
 
 SQLite takes a write-ahead log that was cut, or is missing, for one to which nothing was written:
 what was lost with it would be missed by nobody. A mark is written after each commit and costs no

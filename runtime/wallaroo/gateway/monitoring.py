@@ -1,4 +1,4 @@
-"""What a gateway reports about itself, collected from its parts."""
+"""The report of a gateway on itself, collected from its parts."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ class Gateway:
         """Answer no more calls; returns whether all calls in progress have ended."""
         self._journal.end_waits()
         self._outbox.end_waits()
-        ending = threading.Thread(target=self._service.shutdown, daemon=True)
+        ending = threading.Thread(target=self._service.shutdown, name="last-calls", daemon=True)
         ending.start()
         await asyncio.to_thread(ending.join, _ANSWER_S)
         return not ending.is_alive()

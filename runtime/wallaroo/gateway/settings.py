@@ -1,4 +1,4 @@
-"""How a gateway is set up."""
+"""Settings of a gateway."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class BackgroundRun:
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
         )
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader = threading.Thread(target=self._read, name="run-log", daemon=True)
         self._reader.start()
 
     def __enter__(self) -> Self:

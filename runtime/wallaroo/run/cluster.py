@@ -173,7 +173,9 @@ class ClusterRun(Lifecycle):
         ending = threading.Thread(target=self._finish_epoch, name="last-epoch", daemon=True)
         ending.start()
         gateway_gone = threading.Event()
-        threading.Thread(target=self._watch_gateway, args=(gateway_gone,), daemon=True).start()
+        threading.Thread(
+            target=self._watch_gateway, args=(gateway_gone,), name="gateway-watch", daemon=True
+        ).start()
         deadline = time.monotonic() + _LAST_EPOCH_S
         while ending.is_alive() and time.monotonic() < deadline:
             if gateway_gone.is_set():

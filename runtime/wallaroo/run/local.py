@@ -162,7 +162,7 @@ class LocalRun(Lifecycle):
         if path is None:
             path = default_state_dir(settings.engine.application, application.name)
             if (other := state_here(path, application.name)) is not None:
-                advice = "name it with --state-dir to go on with it"
+                advice = "name it with --state-dir to continue with it"
                 log.warning("other state is not used", found=str(other), advice=advice)
         partitions = settings.partitions or settings.engine.workers
         state = StateDirectory(path, application.name, partitions)

@@ -36,7 +36,7 @@ def _check(place: str) -> None:
             os.kill(victim or os.getpid(), number)
     else:
         kill = threading.Timer(delay_ms / 1000, os.kill, (victim, number))
-        kill.daemon = True
+        kill.name, kill.daemon = "failpoint", True
         kill.start()
 
 

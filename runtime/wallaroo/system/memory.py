@@ -1,4 +1,4 @@
-"""How much memory there is, and whether the kernel has killed processes because it ran out."""
+"""Available memory, and processes that the kernel has killed because it ran out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is typed at a terminal while something is shown on it."""
+"""Input typed at a terminal during a live display."""
 
 from __future__ import annotations
 

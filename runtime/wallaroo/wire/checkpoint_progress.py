@@ -1,4 +1,4 @@
-"""How far a checkpoint is, as the engine tells it and the gateway compares it."""
+"""The progress of a checkpoint, reported by the engine and compared by the gateway."""
 
 from __future__ import annotations
 

@@ -546,7 +546,7 @@ def test_logs_in_the_place_of_others_are_found(tmp_path: Path) -> None:
     application, store = after_an_epoch(tmp_path)
     first, second, *_ = slots_for(8)
     store.logs[first], store.logs[second] = store.logs[second], store.logs[first]
-    with pytest.raises(DamagedFile, match=f"in the place of the log {log_name(RUN, 0, 0)} there"):
+    with pytest.raises(DamagedFile, match=f"expected the log {log_name(RUN, 0, 0)}, found"):
         opened(store, application)
 
 

@@ -1,4 +1,4 @@
-"""What a request to an HTTP source says: its messages, or why there are none."""
+"""The messages of a request to an HTTP source, or the reason for which it has none."""
 
 from __future__ import annotations
 

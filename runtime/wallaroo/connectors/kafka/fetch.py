@@ -1,4 +1,4 @@
-"""What a consumer brings at once, as the journal is to have it.
+"""Records of one fetch, in the form that the journal takes.
 
 All records at once in each step, as a loop over them takes longer than reading them.
 """

@@ -1,4 +1,4 @@
-"""How far a topic is read: the next offset of each partition, for one incarnation of the topic."""
+"""Positions in a topic: the next offset of each partition, for one incarnation of the topic."""
 
 from __future__ import annotations
 

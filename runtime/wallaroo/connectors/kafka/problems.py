@@ -1,4 +1,4 @@
-"""What goes wrong with Kafka, in words, with what to do about it."""
+"""Problems with Kafka, described in words, with remedies."""
 
 from __future__ import annotations
 

@@ -163,9 +163,15 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
     def _report(self, lost: Mapping[int, str]) -> None:
         reasons = "; ".join(dict.fromkeys(lost.values()))
         if not self._source.skips_lost:
-            msg = f"{self._source.where}: {reasons}; to go on with what is left, set on_lost='skip'"
+            remedy = "to read the remaining records, set on_lost='skip'"
+            msg = f"{self._source.where}: {reasons}; {remedy}"
             raise KafkaProblem(msg)
-        log.warning("records lost", **self._names(), reason=reasons, goes_on="with what is left")
+        log.warning(
+            "records lost",
+            **self._names(),
+            reason=reasons,
+            effect="the source reads the remaining records",
+        )
 
     def _first_offsets(self, consumer: Consumer, partitions: Sequence[int]) -> dict[int, int]:
         """Where the first start begins."""

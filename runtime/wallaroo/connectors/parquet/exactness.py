@@ -1,4 +1,4 @@
-"""Whether Arrow keeps a value as it is: it cuts fractions, times and fields without a word.
+"""A check that Arrow keeps values exactly: it cuts fractions, times and fields silently.
 
 A value may be rounded to the resolution of its type: a float to `float`, a time to milliseconds.
 """

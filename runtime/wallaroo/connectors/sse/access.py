@@ -1,4 +1,4 @@
-"""Who may read the events of a sink."""
+"""Access control for the viewers of a sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stop still takes of open connections: what has arrived, bounded in bytes and time."""
+"""The last data of open connections, accepted during a stop within limits of bytes and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a sink of TCP was numbered when the application ran last: a change is told at the start.
+"""Changes between numbered and plain TCP sinks, detected at the start.
 
 A receiver of numbered outputs drops those that come again, by their numbers. If the sink has become
 a plain one, which one word in the application's code does, it cannot any more.
@@ -30,5 +30,5 @@ def remark_on_change(index: int, sink: TCPSink, outbox: Outbox) -> None:
         log.warning(
             "sink is numbered now",
             **about,
-            effect="its receiver gets a number before each output, which go on from those before",
+            effect="its receiver gets a number before each output, continuing the earlier numbers",
         )

@@ -1,4 +1,4 @@
-"""What the checkpoint of a real-time query says, read without Spark.
+"""A reader for the checkpoint of a real-time query that does not need Spark.
 
 Spark notes the position of an epoch when the epoch ends, just before it commits the state. A
 position without a commit is that of an epoch whose end was cut off: it counts for nothing, and

@@ -1,4 +1,4 @@
-"""How Spark is set up for a real-time query, and for the state of one."""
+"""Spark's settings for a real-time query, and for reading the state of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a query has ended: the cause, extracted from Spark's lengthy error messages."""
+"""The cause of a query's end, extracted from Spark's lengthy error messages."""
 
 from __future__ import annotations
 

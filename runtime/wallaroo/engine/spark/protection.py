@@ -1,4 +1,4 @@
-"""Who may connect to Spark's ports, and what is read on the way: authentication and encryption."""
+"""Authentication and encryption of the connections to Spark's ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a worker runs the same version of the runtime, and of Python, as its driver.
+"""A check that a worker runs the versions of wallaroo and Python that its driver runs.
 
 On one machine they are one installation. Executors of a cluster have an image of their own, which
 may be older or newer: what the driver and its workers tell each other would then be misread.

@@ -228,7 +228,10 @@ class ChunkRun:
                     self._ticks.ask_at_once()
                 works = self._hand_out, self._hand_on, self._publish
                 for work in works if not self._closed else ():
-                    thread = threading.Thread(target=self._guarded, args=(work,), daemon=True)
+                    name = f"chunks-{work.__name__.strip('_')}"
+                    thread = threading.Thread(
+                        target=self._guarded, args=(work,), name=name, daemon=True
+                    )
                     self._threads.append(thread)
                     thread.start()
             self._begun, self._open = place, True

@@ -1,4 +1,4 @@
-"""When an epoch ends: Spark takes over its changes, and the stream stands still meanwhile."""
+"""The end of an epoch: Spark takes over its changes, and the stream stands still meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the processes of a real-time query connect to the gateway, and who may."""
+"""The listening socket for the processes of a real-time query, and authentication there."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Listener:
             OSError: The peer is gone, or has taken too long.
         """
         limit = threading.Timer(self._hello_s, _shut_down, (connection,))
-        limit.daemon = True
+        limit.name, limit.daemon = "chunks-hello", True
         limit.start()
         try:
             stream = self._admitted(connection)

@@ -1,4 +1,4 @@
-"""How much of a real-time query is under way at a time, and what one run leaves to the next.
+"""Limits on the work in progress of a real-time query, and a record between runs.
 
 `WALLAROO_PACE`, for instance `epoch_least_s=0.2,epoch_most_s=1`, is for tests: it changes any
 number of `Pace`, so that epochs end every second instead of every few minutes.

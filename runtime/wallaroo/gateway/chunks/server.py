@@ -90,7 +90,9 @@ class ChunkServer:
 
     def _accept(self) -> None:
         while (connection := self._listener.accept()) is not None:
-            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+            thread = threading.Thread(
+                target=self._serve, args=(connection,), name="chunks-peer", daemon=True
+            )
             with self._lock:
                 if self._closed:
                     connection.close()

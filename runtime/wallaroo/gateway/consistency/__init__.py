@@ -1,1 +1,1 @@
-"""Whether journal, outbox and checkpoint belong together."""
+"""Checks that journal, outbox and checkpoint belong together."""

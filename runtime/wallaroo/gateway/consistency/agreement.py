@@ -1,4 +1,4 @@
-"""Whether journal, outbox and checkpoint belong together, and what can be done where they do not.
+"""The comparison of journal, outbox and checkpoint, and remedies where they disagree.
 
 Each is on disk by itself, and may be lost or put back from a copy by itself. At any moment of a
 run, whatever is killed, the journal has all messages that the state in the checkpoint lacks, and

@@ -1,4 +1,4 @@
-"""Whether journal and outbox still have all that they had on disk, as their marks say.
+"""The comparison of journal and outbox with their marks, to detect lost data.
 
 A write-ahead log that was cut or removed, or a database that was emptied or replaced by an older
 copy, is intact for SQLite. Without the marks, accepted messages would be missing silently.

@@ -1,4 +1,4 @@
-"""What can be done with dead letters, whether their gateway runs or not."""
+"""Commands on dead letters, with a running gateway or without one."""
 
 from __future__ import annotations
 

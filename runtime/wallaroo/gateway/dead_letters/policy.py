@@ -1,4 +1,4 @@
-"""What becomes of messages that could not be processed, as `--on-error` says for each source."""
+"""Policies for messages that cannot be processed, set by `--on-error` for each source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may use the internal API: callers that know the token, and one driver, which has the lease.
+"""Authentication for the internal API: the token, and the lease of one driver.
 
 Token and fencing token are headers of each call. A call without a fencing token is answered, such
 as a command that shows the status. A call with the fencing token of an earlier lease is rejected,

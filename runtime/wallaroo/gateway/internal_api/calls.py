@@ -1,4 +1,4 @@
-"""What both ends of the internal API know of a call."""
+"""Names and limits of the internal API's calls, shared by both ends."""
 
 from __future__ import annotations
 

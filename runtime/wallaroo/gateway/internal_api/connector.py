@@ -1,4 +1,4 @@
-"""How an engine finds where the gateway takes chunks."""
+"""The lookup of the gateway's socket for chunks, for an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the gateway of a state directory has its internal API: a file there, for commands."""
+"""A file in the state directory with the internal API's location, for commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which driver a gateway serves: one at a time, and each lease has a higher number than the last.
+"""Leases on a gateway, which serves one driver at a time and numbers its leases.
 
 A driver acquires the lease before it touches anything, and renews it while it is alive. Another
 driver obtains the lease when the first one has released it, has been silent for some time, or has

@@ -1,4 +1,4 @@
-"""What a gateway reports about itself."""
+"""The status that a gateway reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class GatewayStatus:
     connections: int
     """Connections of senders open now."""
     backlog: int
-    """Messages accepted and not processed by a published batch."""
+    """Messages accepted and not processed by a published chunk."""
     backlog_bytes: int
     """Bytes of messages that the journal holds."""
     waited_s: float
@@ -24,7 +24,7 @@ class GatewayStatus:
     waits_for_time: bool
     """Whether the clock will close windows or call timers."""
     published: int
-    """Outputs that batches have published since the state directory was new."""
+    """Outputs that chunks have published since the state directory was new."""
     delivered: int
     """Outputs that receivers have acknowledged since then."""
     set_aside: int
@@ -49,7 +49,7 @@ class SourceStatus:
     accepted: int
     """Messages accepted since the state directory was new."""
     backlog: int = 0
-    """Messages accepted and not processed by a published batch."""
+    """Messages accepted and not processed by a published chunk."""
     ended: bool = False
     """Whether it has come to its end, and gives no more messages in this run."""
     failures: int = 0

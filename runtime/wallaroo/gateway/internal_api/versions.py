@@ -1,4 +1,4 @@
-"""Whether both ends of the internal API speak the same version.
+"""The handshake that compares the versions of both ends of the internal API.
 
 Gateway and driver have the same version if one command starts both. An upgrade on a cluster
 replaces them one after the other, and an older one may come back.

@@ -1,4 +1,4 @@
-"""What one transaction of the journal stores: chunks, and how far their sources are with them."""
+"""The contents of one transaction of the journal: blocks, and the positions of their sources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS reached (source TEXT PRIMARY KEY, position BLOB NOT N
 
 @dataclass
 class Commit:
-    """Chunks that are about to be accepted."""
+    """Blocks that are about to be accepted."""
 
     end: int
     """Offset after the last message."""
@@ -48,7 +48,7 @@ def commit_of(taken: Sequence[Waiting], end: int, accepted: Mapping[int, int]) -
     """What to store for *taken*.
 
     Args:
-        taken: Chunks in order of arrival.
+        taken: Blocks in order of arrival.
         end: Offset of their first message.
         accepted: Messages accepted from each source before.
     """

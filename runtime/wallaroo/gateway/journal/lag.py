@@ -1,4 +1,4 @@
-"""How much of each source is not processed, in bytes: how far it is ahead of the engine."""
+"""The unprocessed bytes of each source: its lead over the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which journal a journal is: random names, one for each time that it was opened to be written.
+"""The identity of a journal: random names, one for each opening for writing.
 
 A copy of a journal has the names of its original up to the moment of the copy; from its next
 opening on, its names differ. An epoch ends under the name of the latest opening, which

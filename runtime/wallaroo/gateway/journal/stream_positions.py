@@ -1,4 +1,4 @@
-"""How much of each stream of the acknowledged protocol is on disk, beside the messages.
+"""Positions of the acknowledged protocol's streams on disk, beside the messages.
 
 With each stream lies who opened it. A stream that a client certificate opened belongs to the
 certificate's subject, and nobody is remembered with more than half of the streams.

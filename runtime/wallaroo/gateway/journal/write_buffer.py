@@ -1,4 +1,4 @@
-"""What is handed in to the journal and not on disk yet, and how much more there is room for."""
+"""Messages handed in to the journal that are not on disk yet, and the room for more."""
 
 from __future__ import annotations
 

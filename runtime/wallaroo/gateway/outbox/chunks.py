@@ -1,4 +1,4 @@
-"""What chunks leave in the outbox besides outputs: how far a query is, and changes of state.
+"""Chunks in the outbox: the progress of a query, and its changes of state.
 
 The changes of state that a chunk made lie here until Spark has them in its state store: they are
 part of the transaction that publishes the chunk's outputs, so that both are there or none.

@@ -1,4 +1,4 @@
-"""What an outbox has published of a query, for those who read the state of it."""
+"""Progress and state that an outbox has published, for readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all joins have in common: their function, their sides, and how long a key is remembered."""
+"""The base of all joins: their function, their sides, and the retention of keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all windows have in common."""
+"""The base of all windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What windows over time have in common: time, watermarks, late messages and early results."""
+"""Windows over time: times, watermarks, late messages and early results."""
 
 from __future__ import annotations
 

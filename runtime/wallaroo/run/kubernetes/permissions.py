@@ -1,4 +1,4 @@
-"""Whether a driver has the permissions that it needs, checked before it uses them."""
+"""A check of the permissions that a driver needs, before it uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gateway knows of an application, to be compared with what it would know of another one."""
+"""The parts of an application that its gateway uses, to be compared across code changes."""
 
 from __future__ import annotations
 

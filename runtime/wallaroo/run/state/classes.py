@@ -1,4 +1,4 @@
-"""Whether the state classes of an application still fit the saved entities.
+"""A check that an application's state classes fit the saved entities.
 
 State outlives the code that created it. The state directory records which attributes the entities
 of each state have, as far as a new entity shows them. A start with a class that requires others is

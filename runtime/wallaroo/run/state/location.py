@@ -1,4 +1,4 @@
-"""Where the state of an application is, unless `--state-dir` says so: always in the same place."""
+"""The default place of an application's state."""
 
 from __future__ import annotations
 
