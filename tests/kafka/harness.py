@@ -176,5 +176,6 @@ def problem_of_source(client: GatewayClient, containing: str = "") -> str:
         problem = client.status().sources[0].problem or ""
         return problem if containing in problem else ""
 
-    wait_until(told, f"a problem with {containing!r}")
+    # a request that the network has swallowed is given up after 60 s, as librdkafka has it
+    wait_until(told, f"a problem with {containing!r}", 2 * PATIENCE_S)
     return told()
