@@ -11,7 +11,7 @@ from pathlib import Path
 from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure
 from wallaroo.system.disk_space import free_bytes, reserved_bytes
 
-FORMAT = 2
+FORMAT = 3
 """Version of the layout of the journal and the outbox."""
 _PAGE_BYTES = 32 * 1024
 """Large pages: rows hold blobs of up to some hundred KiB."""
