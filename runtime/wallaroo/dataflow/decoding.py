@@ -27,7 +27,7 @@ _DECODER = "decoder"
 
 @time_limited
 class Router:
-    """The first stage of a program, over chunks of the journal.
+    """The first stage of a program, over blocks of the journal.
 
     Messages for stages with an implicit order go through an `Exchange`; the others are stamped.
 
@@ -56,31 +56,31 @@ class Router:
             for source_path, stamped in zip(program.source_paths, self._stamped, strict=True)
         ]
 
-    def route(self, chunks: Iterable[Block]) -> list[Packed]:
-        """Run the first stage over *chunks*.
+    def route(self, blocks: Iterable[Block]) -> list[Packed]:
+        """Run the first stage over *blocks*.
 
         Returns:
             Packed messages by level and bucket, for `StateRunner.run`.
         """
         exchange = Exchange(self._program, self._results)
         arrived: list[tuple[int, int, int]] = []
-        for chunk in chunks:
-            if chunk.source == TICK_SOURCE:
-                self._outgoing.add_tick(((chunk.first, chunk.arrived_ns), TICK, None, None))
+        for block in blocks:
+            if block.source == TICK_SOURCE:
+                self._outgoing.add_tick(((block.first, block.arrived_ns), TICK, None, None))
                 continue
-            arrived.append((chunk.source, chunk.arrived_ns, chunk.messages))
-            source_paths = self._program.paths_of_source[chunk.source]
-            payloads = source_paths[0].source.framing.split(chunk.data)
+            arrived.append((block.source, block.arrived_ns, block.messages))
+            source_paths = self._program.paths_of_source[block.source]
+            payloads = source_paths[0].source.framing.split(block.data)
             for source_path in source_paths:
                 if (
                     source_path.chain.stage is None
                     or source_path.chain.steps
                     or self._stamped[source_path.number]
                 ):
-                    self._run(source_path, chunk, payloads)
+                    self._run(source_path, block, payloads)
                 else:
                     stage = self._program.stages[source_path.chain.stage]
-                    exchange.add(stage, self._keyed(source_path, stage, chunk.first, payloads))
+                    exchange.add(stage, self._keyed(source_path, stage, block.first, payloads))
             for collected in self._collected.values():
                 if collected.keys:
                     exchange.add(collected.stage, collected.taken())
@@ -91,7 +91,7 @@ class Router:
         return exchange.packed() + self._outgoing.packed()
 
     @runs_step("source_path", "step")
-    def _run(self, source_path: SourcePath, chunk: Block, payloads: list[bytes]) -> None:
+    def _run(self, source_path: SourcePath, block: Block, payloads: list[bytes]) -> None:
         """Process each message in *payloads* to completion."""
         path, decode = self._path_of[source_path.number], source_path.source.decode
         stamped = self._stamped[source_path.number]
@@ -101,8 +101,8 @@ class Router:
         )
         at: At
         left = 0
-        for arrival, payload in enumerate(payloads, chunk.first):
-            at = (arrival, chunk.arrived_ns, source_path.number) if stamped else arrival
+        for arrival, payload in enumerate(payloads, block.first):
+            at = (arrival, block.arrived_ns, source_path.number) if stamped else arrival
             began = 0.0 if arrival % SAMPLE else perf_counter()
             try:
                 message = decode(payload)

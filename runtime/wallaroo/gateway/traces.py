@@ -154,7 +154,7 @@ class MessageTraces:
         first = -(-begun.start // self._one_in) * self._one_in
         samples: list[_Sample] = []
         for number in range(first, begun.end, self._one_in)[:_OF_A_PUBLICATION]:
-            found = self._journal.chunks.arrival(number)
+            found = self._journal.blocks.arrival(number)
             if found is not None and found[0] != TICK_SOURCE:
                 samples.append(_Sample(number, self._sources[found[0]], found[1], begun.at_ns))
         return samples

@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 
 
 class MessageFormat(Protocol):
-    """How the messages of a source lie in the chunks of the journal.
+    """How the messages of a source lie in the blocks of the journal.
 
     A chunk is the messages' bytes one after the other, so pieces of chunks make a chunk again.
     """

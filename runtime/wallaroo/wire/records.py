@@ -12,7 +12,7 @@ from wallaroo.wire.task_metrics import TaskMetrics
 JOURNAL = "journal"
 """Name of the log that the gateway's journal is."""
 TICK_SOURCE = -1
-"""Source of a chunk that is not a message but a reading of the clock."""
+"""Source of a block that is not a message but a reading of the clock."""
 
 
 _LATEST_NS = (1 << 63) - 2

@@ -55,7 +55,7 @@ def test_messages_are_read_in_the_order_they_were_handed_in(tmp_path: Path) -> N
     assert [c.arrived_ns for c in read] == sorted(c.arrived_ns for c in read)
 
 
-def test_what_goes_on_with_a_stream_at_once_is_one_chunk() -> None:
+def test_what_goes_on_with_a_stream_at_once_is_one_block() -> None:
     times = iter([0, 1_000_000, 1_000_001, 1_000_001, 1_000_001, 1_000_001])
     buffer = WriteBuffer(JournalLimits(), 0, lambda: next(times))
     one, other = StreamName(0, "one"), StreamName(0, "other")
@@ -310,25 +310,25 @@ def test_closing_does_not_pretend_that_messages_came(tmp_path: Path) -> None:
 def test_a_batch_reaches_as_far_as_its_bytes_allow(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         fill(journal, 10, 10, 10, 10, count=3)
-        assert journal.chunks.reach(0, 10, 1_000) == 3
-        assert journal.chunks.reach(0, 29, 1_000) == 6
-        assert journal.chunks.reach(3, 20, 1_000) == 9
-        assert journal.chunks.reach(0, 1_000, 1_000) == 12
-        assert journal.chunks.reach(12, 1_000, 1_000) == 12
+        assert journal.blocks.reach(0, 10, 1_000) == 3
+        assert journal.blocks.reach(0, 29, 1_000) == 6
+        assert journal.blocks.reach(3, 20, 1_000) == 9
+        assert journal.blocks.reach(0, 1_000, 1_000) == 12
+        assert journal.blocks.reach(12, 1_000, 1_000) == 12
 
 
 def test_a_batch_has_no_more_messages_than_it_may(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         fill(journal, 10, 10, 10, 10, count=3)
-        assert journal.chunks.reach(0, 1_000, 6) == 6
-        assert journal.chunks.reach(3, 1_000, 8) == 9
-        assert journal.chunks.reach(0, 1_000, 1) == 3
+        assert journal.blocks.reach(0, 1_000, 6) == 6
+        assert journal.blocks.reach(3, 1_000, 8) == 9
+        assert journal.blocks.reach(0, 1_000, 1) == 3
 
 
 def test_a_batch_takes_one_chunk_at_least(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         fill(journal, 1_000, 10)
-        assert journal.chunks.reach(0, 1, 1_000) == 1
+        assert journal.blocks.reach(0, 1, 1_000) == 1
 
 
 def test_a_read_comes_in_blocks_of_some_mib(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wallaroo.connectors.kafka.fetch import Fetched
 
 _AT_ONCE = 5_000
-"""Records that are taken at once at most; they become one chunk."""
+"""Records that are taken at once at most; they become one block."""
 _WAIT_S = 0.2
 """Wait for records, before looking whether to stop."""
 _COMMIT_S = 2.0

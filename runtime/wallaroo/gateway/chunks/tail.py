@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wallaroo.gateway.database import connect
-from wallaroo.gateway.journal.block_rows import COLUMNS, chunk_in
+from wallaroo.gateway.journal.block_rows import COLUMNS, block_in
 from wallaroo.gateway.journal.reader import check_gapless
 from wallaroo.wire.records import Block
 
@@ -27,7 +27,7 @@ class JournalTail:
 
         Raises:
             LookupError: Some of them are not there, but later ones are.
-            DamagedDatabase: A chunk is not as it was written.
+            DamagedDatabase: A block is not as it was written.
         """
         found: list[Block] = []
         size, reached = 0, start
@@ -35,10 +35,10 @@ class JournalTail:
             f"SELECT {COLUMNS} FROM chunk WHERE first >= ? ORDER BY first", (start,)
         )
         for row in cursor:  # not several at a time: each may have a megabyte
-            chunk = chunk_in(row, self._path)
-            check_gapless(reached, chunk.first)
-            reached = chunk.first + chunk.messages
-            found.append(chunk)
+            block = block_in(row, self._path)
+            check_gapless(reached, block.first)
+            reached = block.first + block.messages
+            found.append(block)
             size += len(row[4])
             if size >= max_bytes:
                 break

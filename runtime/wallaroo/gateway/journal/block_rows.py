@@ -1,4 +1,4 @@
-"""Chunks as rows of the journal, each with a checksum of all that it says."""
+"""Blocks as rows of the journal, each with a checksum of all that it says."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Row(NamedTuple):
 
 
 def row_of(first: int, count: int, source: int, arrived_ns: int, data: bytes | bytearray) -> Row:
-    """The row of a chunk."""
+    """The row of a block."""
     total = checksum(data, first, count, source, arrived_ns)
     return Row(first, count, source, arrived_ns, data, total)
 
 
-def chunk_in(row: Sequence[Any], file: Path | str) -> Block:
-    """The chunk in a *row* of the journal in *file*.
+def block_in(row: Sequence[Any], file: Path | str) -> Block:
+    """The block in a *row* of the journal in *file*.
 
     Raises:
         DamagedDatabase: It is not as it was written.
@@ -55,7 +55,7 @@ def chunk_in(row: Sequence[Any], file: Path | str) -> Block:
 
 
 def bytes_before(database: sqlite3.Connection, end: int) -> int:
-    """Bytes of the messages in chunks that begin before offset *end*."""
+    """Bytes of the messages in blocks that begin before offset *end*."""
     (size,) = database.execute(
         "SELECT coalesce(sum(length(data)), 0) FROM chunk WHERE first < ?", (end,)
     ).fetchone()
@@ -77,7 +77,7 @@ def damaged_range(
 
 
 def renumber_sums(database: sqlite3.Connection) -> None:
-    """Let the checksums of all chunks be those of their present numbers."""
+    """Let the checksums of all blocks be those of their present numbers."""
 
     def total(first: int, count: int, source: int, arrived_ns: int, data: bytes) -> int:
         return row_of(first, count, source, arrived_ns, data).sum

@@ -1,11 +1,11 @@
 """The journal: every accepted message on disk, in order of arrival, until a checkpoint has it.
 
-A message is accepted once the transaction with its chunk is committed and synced. One thread
+A message is accepted once the transaction with its block is committed and synced. One thread
 writes: it takes what has come in since the last commit and commits it together, so that a flood
 costs few syncs and a single message waits for one. A source that is read leaves its position with
 its messages, in the same transaction. Engines read ranges of offsets as often as they like. What a
 committed epoch has consumed is deleted by the same thread, a slice at a time: deleting the messages
-of a large epoch at once would hold up both the next chunk and senders.
+of a large epoch at once would hold up both the next block and senders.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wallaroo.gateway.journal.commit import commit_of
 from wallaroo.gateway.journal.openings import departure, note_opening
 from wallaroo.gateway.journal.positions import SCHEMA as POSITION_SCHEMA
 from wallaroo.gateway.journal.positions import Positions
-from wallaroo.gateway.journal.reader import ChunkReader
+from wallaroo.gateway.journal.reader import BlockReader
 from wallaroo.gateway.journal.request_keys import SCHEMA as REQUEST_SCHEMA
 from wallaroo.gateway.journal.request_keys import KeyedRequest, RequestKeys
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
@@ -46,7 +46,7 @@ NEVER = (1 << 63) - 1
 """A time that no clock shows, in nanoseconds since the Unix epoch."""
 _TRIM_BYTES = 16 * 1024**2
 """Bytes of messages that are deleted at a time, which takes some milliseconds; in bytes, so that
-chunks of a few messages are deleted as fast as they come in."""
+blocks of a few messages are deleted as fast as they come in."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -85,7 +85,7 @@ class Journal:
         self._database = connect(path)
         self._database.executescript(SCHEMA)
         self._positions = Positions(self._database)
-        self.chunks = ChunkReader(path)
+        self.blocks = BlockReader(path)
         """What is on disk, to be read."""
         self._database_lock = threading.Lock()
         self._changed = threading.Condition()
@@ -104,7 +104,7 @@ class Journal:
         (end,) = self._database.execute("SELECT max(first + count) FROM chunk").fetchone()
         self._trimmed = self._consumed = self._positions.get("trimmed")
         self._processed = self._positions.get("processed")
-        self._write_buffer.ahead.found(self.chunks.sizes(self._processed))
+        self._write_buffer.ahead.found(self.blocks.sizes(self._processed))
         self._wake_ns = self._positions.get("wake") or NEVER
         self._wakes_for_outputs = True
         self._end = max(end or 0, self._trimmed)
@@ -225,7 +225,7 @@ class Journal:
 
     def waiting(self) -> tuple[dict[int, int], float]:
         """Unprocessed messages of each source, and seconds that the first has waited."""
-        return self.chunks.waiting(self._processed, self.clock.now())
+        return self.blocks.waiting(self._processed, self.clock.now())
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was handed in is accepted; returns whether it is."""
@@ -275,7 +275,7 @@ class Journal:
             return self._accepted.get(source, 0) >= count
 
     def read(self, start: int, end: int) -> Iterator[list[Block]]:
-        """The chunks of [*start*, *end*), in blocks of a few MiB.
+        """The blocks of [*start*, *end*), in lists of a few MiB.
 
         Raises:
             LookupError: Some of it has been deleted, or is missing.
@@ -287,11 +287,11 @@ class Journal:
                 f"but those before {gone} have been deleted"
             )
             raise LookupError(msg)
-        yield from self.chunks.read(start, end)
+        yield from self.blocks.read(start, end)
 
     def unprocessed(self) -> Iterator[Block]:
         """The blocks that are not processed, in order of arrival."""
-        return self.chunks.beyond(self._processed)
+        return self.blocks.beyond(self._processed)
 
     def note_processed(self, end: int) -> None:
         """Note that the outputs of all messages before offset *end* are published."""
@@ -349,7 +349,7 @@ class Journal:
         if end <= start:
             return
         try:
-            reached = self.chunks.reach(start, _TRIM_BYTES, end - start)
+            reached = self.blocks.reach(start, _TRIM_BYTES, end - start)
             if reached > start:  # else nothing is there
                 end = min(end, reached)
             with self._database_lock, transaction(self._database):

@@ -1,4 +1,4 @@
-"""Reads the journal's chunks, over separate connections so as never to wait for a writer."""
+"""Reads the journal's blocks, over separate connections so as never to wait for a writer."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wallaroo.gateway.database import reading
-from wallaroo.gateway.journal.block_rows import COLUMNS, chunk_in
+from wallaroo.gateway.journal.block_rows import COLUMNS, block_in
 from wallaroo.wire.records import Block
 
-_BLOCK_BYTES = 4 * 1024 * 1024
+_LIST_BYTES = 4 * 1024 * 1024
 """Bytes of messages that a read gives at a time."""
 
 
-class ChunkReader:
-    """The chunks that are on disk.
+class BlockReader:
+    """The blocks that are on disk.
 
     Args:
         path: File of the journal's database.
@@ -24,7 +24,7 @@ class ChunkReader:
         self._path = path
 
     def reach(self, after: int, max_bytes: int, max_messages: int) -> int:
-        """The largest offset to which so many messages after *after* reach, one chunk at least."""
+        """The largest offset to which so many messages after *after* reach, one block at least."""
         end, total = after, 0
         with reading(self._path) as database:
             rows = database.execute(
@@ -39,31 +39,31 @@ class ChunkReader:
         return end
 
     def read(self, start: int, end: int) -> Iterator[list[Block]]:
-        """The chunks of [*start*, *end*), in blocks of a few MiB.
+        """The blocks of [*start*, *end*), in lists of a few MiB.
 
         Raises:
             LookupError: Some of it is missing.
-            DamagedDatabase: A chunk is not as it was written.
+            DamagedDatabase: A block is not as it was written.
         """
         reached = start
         with reading(self._path) as database:
-            block: list[Block] = []
+            found: list[Block] = []
             size = 0
             for row in database.execute(
                 f"SELECT {COLUMNS} FROM chunk WHERE first >= ? AND first < ? ORDER BY first",
                 (start, end),
             ):
-                chunk = chunk_in(row, self._path)
-                check_gapless(reached, chunk.first)
-                reached = chunk.first + chunk.messages
-                block.append(chunk)
-                size += len(chunk.data)
-                if size >= _BLOCK_BYTES:
-                    yield block
-                    block, size = [], 0
+                block = block_in(row, self._path)
+                check_gapless(reached, block.first)
+                reached = block.first + block.messages
+                found.append(block)
+                size += len(block.data)
+                if size >= _LIST_BYTES:
+                    yield found
+                    found, size = [], 0
             check_gapless(reached, end)
-            if block:
-                yield block
+            if found:
+                yield found
 
     def arrival(self, number: int) -> tuple[int, int] | None:
         """Source of message *number*, and when it arrived; None if it is no longer there."""
@@ -76,16 +76,16 @@ class ChunkReader:
         return row[:2] if row and number < row[2] else None
 
     def beyond(self, offset: int) -> Iterator[Block]:
-        """The chunks with messages from *offset* on, in order of arrival."""
+        """The blocks with messages from *offset* on, in order of arrival."""
         with reading(self._path) as database:
             for row in database.execute(
                 f"SELECT {COLUMNS} FROM chunk WHERE first + count > ? ORDER BY first",
                 (offset,),
             ):
-                yield chunk_in(row, self._path)
+                yield block_in(row, self._path)
 
     def sizes(self, offset: int) -> list[tuple[int, int, int]]:
-        """Source, end and bytes of each chunk with messages from *offset* on, in order."""
+        """Source, end and bytes of each block with messages from *offset* on, in order."""
         with reading(self._path) as database:
             return database.execute(
                 "SELECT source, first + count, length(data) FROM chunk WHERE first + count > ? "

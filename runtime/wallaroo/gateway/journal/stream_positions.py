@@ -56,7 +56,7 @@ class Opener(NamedTuple):
 
 
 StreamPosition = tuple[StreamName, int]
-"""A stream, and the number of its last message in a chunk."""
+"""A stream, and the number of its last message in a block."""
 
 
 class StreamPositions:

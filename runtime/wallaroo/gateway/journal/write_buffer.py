@@ -11,9 +11,9 @@ from wallaroo.gateway.journal.request_keys import KeyedRequest
 from wallaroo.gateway.journal.stream_positions import StreamPosition
 
 _GATHER_BYTES = 256 * 1024
-"""Bytes over which messages that come one by one begin a new chunk."""
+"""Bytes over which messages that come one by one begin a new block."""
 _GATHER_NS = 1_000_000
-"""Time after which messages of a stream begin a new chunk: those of a chunk have one time of
+"""Time after which messages of a stream begin a new block: those of a block have one time of
 arrival, that of the first."""
 
 
@@ -39,7 +39,7 @@ class Reached(NamedTuple):
 
 
 class Waiting:
-    """A chunk that is not committed yet, small enough to have thousands of them."""
+    """A block that is not committed yet, small enough to have thousands of them."""
 
     __slots__ = (
         "arrived_ns",
@@ -78,7 +78,7 @@ class Waiting:
 
 
 class WriteBuffer:
-    """Chunks in order of arrival; the journal's lock guards it.
+    """Blocks in order of arrival; the journal's lock guards it.
 
     Args:
         limits: How much may wait.
@@ -91,7 +91,7 @@ class WriteBuffer:
         self._clock = clock
         self._last_ns = 0
         """Arrival of the last message: the time of arrival does not run backwards."""
-        self._chunks: list[Waiting] = []
+        self._blocks: list[Waiting] = []
         self.ahead = Ahead()
         """How much of each source is not processed."""
         self._was_full = False
@@ -101,7 +101,7 @@ class WriteBuffer:
         """Bytes of messages that are."""
 
     def __bool__(self) -> bool:
-        return bool(self._chunks)
+        return bool(self._blocks)
 
     def add(
         self,
@@ -112,12 +112,12 @@ class WriteBuffer:
         reached: Reached | None = None,
         request: KeyedRequest | None = None,
     ) -> bool:
-        """Add a chunk of *count* messages; returns whether there is room for more.
+        """Add a block of *count* messages; returns whether there is room for more.
 
-        Messages that continue the stream of the last chunk within a millisecond are added to it.
+        Messages that continue the stream of the last block within a millisecond are added to it.
         """
         now_ns = self._arrival()
-        last = self._chunks[-1] if self._chunks else None
+        last = self._blocks[-1] if self._blocks else None
         if (
             last is not None
             and stream_position is not None
@@ -130,14 +130,14 @@ class WriteBuffer:
             last.stream_position = stream_position
         else:
             last = Waiting(source, now_ns, count, data, stream_position, reached)
-            self._chunks.append(last)
+            self._blocks.append(last)
         if request is not None:
             last.requests.append(request)
         return self._grew(source, len(data))
 
     def add_read(self, source: int, message: bytes, reached: Reached) -> bool:
         """Add a message to those that came one by one; returns whether there is room for more."""
-        last = self._chunks[-1] if self._chunks else None
+        last = self._blocks[-1] if self._blocks else None
         if (
             last is None
             or last.reached is None
@@ -145,15 +145,15 @@ class WriteBuffer:
             or len(last.data) > _GATHER_BYTES
         ):
             last = Waiting(source, self._arrival(), 0, bytearray())
-            self._chunks.append(last)
+            self._blocks.append(last)
         last.count += 1
         last.data += message
         last.reached = reached
         return self._grew(source, len(message))
 
     def take(self) -> list[Waiting]:
-        """All chunks, to be committed."""
-        taken, self._chunks = self._chunks, []
+        """All blocks, to be committed."""
+        taken, self._blocks = self._blocks, []
         return taken
 
     def note_stored(self, size: int) -> None:
