@@ -219,7 +219,7 @@ def asof_join(
             epoch, or a datetime with a time zone.
         right_time: The same for right messages.
         delay: How long a left message waits for right ones of its time. 0, as of `seconds(0)`,
-            joins it at once with what has come.
+            joins it at once with the messages that have arrived.
         how: `"inner"` to drop a left message without a match; `"left"` to call the function with
             None for it.
 

@@ -12,7 +12,7 @@ from wallaroo.errors import WallarooParameterError
 DEFAULT_NAME = "timer"
 """Name of a timer that is set without one."""
 SHORTEST_NS = 1_000_000
-"""Shortest time from the call of a timer to that of one it sets, so that calls cannot go on for
+"""Shortest time from the call of a timer to that of one it sets, so that calls cannot continue for
 ever."""
 
 NsOrTimedelta = int | datetime.timedelta

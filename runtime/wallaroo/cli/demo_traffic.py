@@ -197,7 +197,7 @@ class _TopicReader:
 
 @contextlib.contextmanager
 def _client(topic: Topic) -> Iterator[TopicClient]:
-    """A client for *topic*; what goes wrong with it is told in words."""
+    """A client for *topic*; its errors are described in words."""
     client = TopicClient(topic, threading.Event())  # tells if the extra is not installed
     client.check()
     from confluent_kafka import KafkaException

@@ -72,7 +72,7 @@ class LocalSettings(RunSettings):
     dashboard: DashboardSettings = DashboardSettings(Address("127.0.0.1", "7990"))
     """How the dashboard is served."""
     reload: bool = False
-    """Whether to go on with changed code whenever a source file of the application changes."""
+    """Whether to switch to changed code whenever a source file of the application changes."""
     live: bool = True
     """Whether to show a live view on a terminal, if there is a dashboard."""
 

@@ -295,7 +295,7 @@ def test_streams_without_end_are_refused_and_cost_nothing(tmp_path: Path) -> Non
                 speaker.send(1, b"a")
                 speaker.acknowledged(1)
         with Speaker(running.addresses[0], "three") as speaker:
-            assert "stream 'three' is one too many" in speaker.refused()
+            assert "stream 'three' exceeds the limit" in speaker.refused()
         with Speaker(running.addresses[0], "two") as speaker:
             speaker.acknowledged(1)
 

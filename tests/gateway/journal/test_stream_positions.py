@@ -51,7 +51,7 @@ def test_when_all_are_in_use_a_new_stream_is_refused_and_known_ones_are_not(
     _with_message(path, StreamName(0, "one"), 7)
     _with_message(path, StreamName(0, "two"), 9, opener=THERE)
     journal = Journal(path, JournalLimits(streams=2))
-    with pytest.raises(FrameError, match=r"'three' is one too many: the gateway remembers 2"):
+    with pytest.raises(FrameError, match=r"'three' exceeds the limit: the gateway remembers 2"):
         journal.stream_positions.open(StreamName(0, "three"), ELSEWHERE)
     assert journal.stream_positions.open(StreamName(0, "one"), HERE) == 7
     journal.close()
@@ -99,7 +99,9 @@ def test_one_sender_gets_no_more_than_half_of_the_streams(tmp_path: Path) -> Non
     journal = Journal(tmp_path / "journal.db", JournalLimits(streams=4))
     for name in ("one", "two"):
         assert journal.stream_positions.open(StreamName(0, name), HERE) == 0
-    with pytest.raises(FrameError, match="'three' is one too many: the gateway remembers 2 of he"):
+    with pytest.raises(
+        FrameError, match="'three' exceeds the limit: the gateway remembers 2 of he"
+    ):
         journal.stream_positions.open(StreamName(0, "three"), HERE)
     assert journal.stream_positions.open(StreamName(0, "three"), THERE) == 0
     journal.stream_positions.drop(StreamName(0, "one"))

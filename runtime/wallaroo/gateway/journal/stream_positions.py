@@ -201,7 +201,7 @@ class StreamPositions:
                 self._forget_one_of(crowd, in_use)
             if len(self._last) >= self._most:
                 msg = (
-                    f"stream {name.stream!r} is one too many: the gateway remembers "
+                    f"stream {name.stream!r} exceeds the limit: the gateway remembers "
                     f"{self._most}, and all have been used recently"
                 )
                 raise FrameError(msg)
@@ -210,7 +210,7 @@ class StreamPositions:
             self._forget_one_of(mine, in_use)
             if self._counts[mine] >= most:
                 msg = (
-                    f"stream {name.stream!r} is one too many: the gateway remembers {most} of "
+                    f"stream {name.stream!r} exceeds the limit: the gateway remembers {most} of "
                     f"{mine}, and all have been used recently"
                 )
                 raise FrameError(msg)

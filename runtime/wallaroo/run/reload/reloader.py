@@ -17,7 +17,7 @@ from wallaroo.model.application import Application
 from wallaroo.run.reload.changes import Changes
 from wallaroo.run.reload.trial import Outcome, Trial, tried
 
-_GOES_ON = "the code from before goes on; correct it and save it again"
+_ADVICE = "the previous code stays in use; correct the new code and save it again"
 
 log = structlog.get_logger("wallaroo")
 
@@ -108,4 +108,4 @@ class Reloader:
 
 
 def _refuse(problem: str) -> None:
-    log.error("not reloaded", reason=problem, advice=_GOES_ON)
+    log.error("not reloaded", reason=problem, advice=_ADVICE)
