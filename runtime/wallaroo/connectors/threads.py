@@ -22,7 +22,7 @@ from wallaroo.user_code.exceptions import describe_error, short_repr
 from wallaroo.wire.records import FailedMessage
 
 AHEAD_BYTES = 64 * 1024**2
-"""Bytes of a source's messages in the journal at most: two large batches."""
+"""Bytes of a source's messages in the journal at most."""
 IDLE_WAIT_S = 0.5
 """Wait for outputs, or for room in the journal, before looking whether to stop."""
 RETRY_FIRST_S, RETRY_MOST_S = 0.1, 30.0

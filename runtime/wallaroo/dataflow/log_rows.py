@@ -1,6 +1,6 @@
 """Rows of the state store for a bucket's log: large records take several.
 
-Spark's Java holds a row in memory, several times. A record has all entities of the bucket that a
+Spark's Java holds a row in memory, several times. A record has all entities of the bucket that an
 epoch has changed, so it can be larger than Java's heap.
 """
 

@@ -1,6 +1,6 @@
 """The line at which user code failed, and a traceback without the runtime's frames.
 
-A flood of bad messages fails at the same lines again and again, so what is made of lines is cached.
+A flood of bad messages fails at the same lines again and again, so results are cached by line.
 """
 
 from __future__ import annotations

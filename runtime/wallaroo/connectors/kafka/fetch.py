@@ -1,6 +1,6 @@
 """Records of one fetch, in the form that the journal takes.
 
-All records at once in each step, as a loop over them takes longer than reading them.
+Each step handles all records at once: a loop over them takes longer than reading them.
 """
 
 from __future__ import annotations

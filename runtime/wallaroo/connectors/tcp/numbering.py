@@ -1,7 +1,7 @@
 """Changes between numbered and plain TCP sinks, detected at the start.
 
-A receiver of numbered outputs drops those that come again, by their numbers. If the sink has become
-a plain one, which one word in the application's code does, it cannot any more.
+A receiver of numbered outputs drops repeated ones by their numbers. It no longer can if the sink has
+become a plain one, for which a change of one word in the application's code suffices.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Positions of the acknowledged protocol's streams on disk, beside the messages.
 
-With each stream lies who opened it. A stream that a client certificate opened belongs to the
+The opener of each stream is stored with it. A stream that a client certificate opened belongs to the
 certificate's subject, and nobody is remembered with more than half of the streams.
 """
 
