@@ -1,7 +1,7 @@
 """Changes between numbered and plain TCP sinks, detected at the start.
 
-A receiver of numbered outputs drops repeated ones by their numbers. It no longer can if the sink has
-become a plain one, for which a change of one word in the application's code suffices.
+A receiver of numbered outputs drops repeated ones by their numbers. It no longer can if the sink
+has become a plain one, for which a change of one word in the application's code suffices.
 """
 
 from __future__ import annotations

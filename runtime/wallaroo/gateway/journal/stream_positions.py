@@ -1,7 +1,7 @@
 """Positions of the acknowledged protocol's streams on disk, beside the messages.
 
-The opener of each stream is stored with it. A stream that a client certificate opened belongs to the
-certificate's subject, and nobody is remembered with more than half of the streams.
+The opener of each stream is stored with it. A stream that a client certificate opened belongs to
+the certificate's subject, and nobody is remembered with more than half of the streams.
 """
 
 from __future__ import annotations
