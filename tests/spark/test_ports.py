@@ -38,7 +38,7 @@ def documented() -> Counter[str]:
     return Counter(
         process
         for port, process, address, *_ in rows("`wallaroo run`")
-        if "Unix" not in address and "micro-batch only" not in port and "SSESinkConfig" not in port
+        if "Unix" not in address and "SSESinkConfig" not in port
     )
 
 
