@@ -30,7 +30,7 @@ from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
-from wallaroo.dataflow.process_health import note_connections, note_task
+from wallaroo.dataflow.process_health import note_connections
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
@@ -254,7 +254,7 @@ def isolated_and_saved(application: Application, texts: Sequence[str]) -> tuple[
         return StateRunner(program, results, 1).run(blobs, 0, bucket)
 
     saves = Saves(Saving(cache, bucket), lambda changes: changes)
-    cache.record(*vars(run_isolated(program, results, LIMIT_S, run, saves)).values())
+    cache.record(run_isolated(program, results, LIMIT_S, run, saves))
     results.close()
     return b"".join(of.data for of in outputs), tally.set_aside
 
@@ -407,11 +407,10 @@ def test_a_forked_process_cannot_write_to_connections() -> None:
         assert other.recv(100) == b"x"
 
 
-def test_a_forked_process_cannot_write_to_copies_of_the_connection_of_a_task() -> None:
-    begun, (ours, other) = socket.socketpair(), socket.socketpair()
-    note_task([begun[0].fileno()])  # an earlier task, whose connection is another
-    note_task([ours.fileno()])
-    copied = os.dup(ours.fileno())  # as PySpark does in each task
+def test_a_forked_process_cannot_write_to_copies_of_connections() -> None:
+    ours, other = socket.socketpair()
+    note_connections([ours.fileno()])
+    copied = os.dup(ours.fileno())
     child = os.fork()
     if not child:
         with contextlib.suppress(OSError):
@@ -421,7 +420,7 @@ def test_a_forked_process_cannot_write_to_copies_of_the_connection_of_a_task() -
     os.write(copied, b"x")
     assert other.recv(100) == b"x"
     os.close(copied)
-    for end in (*begun, ours, other):
+    for end in (ours, other):
         end.close()
 
 

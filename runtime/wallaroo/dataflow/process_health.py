@@ -51,8 +51,6 @@ _Identity = tuple[int, int]
 """Device and inode of an open file, which its copies (`os.dup`) share."""
 _connections: set[_Identity] = set()
 """The process's connections."""
-_of_task: set[_Identity] = set()
-"""Those that it has only for the running task."""
 _led_nowhere: list[int] = []
 """In a forked process: the file descriptors that were connections."""
 
@@ -71,24 +69,9 @@ def note_connections(descriptors: Iterable[int] | None = None) -> None:
     Args:
         descriptors: Their file descriptors; None for all sockets that are open now.
     """
-    _note(_connections, open_sockets() if descriptors is None else descriptors)
-
-
-def note_task(descriptors: Iterable[int]) -> None:
-    """Note that a task begins, and those connections that the process has only for it."""
-    _of_task.clear()
-    _note(_of_task, descriptors)
-
-
-def note_connection_of_task(descriptor: int) -> None:
-    """Note another connection of the running task."""
-    _note(_of_task, [descriptor])
-
-
-def _note(connections: set[_Identity], descriptors: Iterable[int]) -> None:
-    if not _connections and not _of_task:
+    if not _connections:
         _cut_off_forks()
-    connections.update(map(_identity, descriptors))
+    _connections.update(map(_identity, open_sockets() if descriptors is None else descriptors))
 
 
 @functools.cache
@@ -118,8 +101,7 @@ def _identity(descriptor: int) -> _Identity:
 
 def _still_open() -> list[int]:
     """The connections that have not been closed meanwhile, and their copies."""
-    known = _connections | _of_task
-    return [one for one, identity in _open_sockets().items() if identity in known]
+    return [one for one, identity in _open_sockets().items() if identity in _connections]
 
 
 def _cut_off() -> None:

@@ -65,10 +65,6 @@ class Awaiting(Gathering):
     def without_pauses(self) -> Awaiting:  # noqa: D102
         return dataclasses.replace(self, pauses=False)
 
-    def with_function(self, function: Callable[[Any], Awaitable[Any]]) -> Awaiting:
-        """The same for another function."""
-        return dataclasses.replace(self, function=function)
-
 
 class _Calls:
     """The calls for some messages.
