@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import streams
+from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -94,7 +95,7 @@ def saving(state: State, messages: int, seed: int = 7) -> Saving:
     while len(taken) < 3 or time.monotonic() < deadline:
         changed = {key: state.entities[key] for key in rng.choices(keys, k=messages)}
         began = time.perf_counter()
-        record = cache.record([changed], [set()])
+        record = cache.record(Changes([changed], [set()]))
         taken.append(time.perf_counter() - began)
         size = len(record)
     taken.sort()

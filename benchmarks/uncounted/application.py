@@ -87,7 +87,7 @@ def _uncount(module: ModuleType) -> None:
 
 for _module in (paths, decoding, state_runner):
     _uncount(_module)
-state_runner.StateRunner.note_state = lambda *_state: None  # type: ignore[method-assign]
+state_runner.StateRunner.note_entities = lambda *_state: None  # type: ignore[method-assign]
 MetricsTable.add = lambda *_figures: None  # type: ignore[method-assign]
 
 sys.path.insert(0, str(_APP))

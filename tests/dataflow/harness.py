@@ -63,7 +63,7 @@ class Driven:
                     runner = StateRunner(self.program, results, level)
                     changes = runner.run(blobs, bucket, self._buckets[level, bucket])
                     if changes:
-                        record = self._cache.record_of(changes)
+                        record = self._cache.record(changes)
                         self._logs[level, bucket].append(record)
                     results.close()
                     new = runner.sent()

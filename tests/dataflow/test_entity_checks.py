@@ -327,15 +327,3 @@ def test_a_message_after_which_its_entity_is_too_large_is_set_aside() -> None:
     )
     assert "the entity was restored" in told["a 500"].error
     assert told["a 500"].key == "'a'"
-
-
-def test_an_entity_that_was_saved_before_the_limit_may_be_saved_with_others() -> None:
-    """All entities are written once more when a log is replaced: none of them has grown."""
-    engine = Engine(application(step=fill))
-    engine.batch(["a 3000"])
-    before = engine.log.by_place[-1]
-    engine.cache.limit_bytes = 1024**2
-    for key in "bcdefghi":
-        engine.batch([f"{key} 900"])
-    assert engine.log.by_place[-1] != before
-    assert not engine.tally.letters

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.dataflow.graphs import isomorphic, reloaded
-from tests.dataflow.single_bucket import Log
-from wallaroo.dataflow.buckets import Changes
+from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.entities import EntityCache
 
 
@@ -145,23 +144,20 @@ batches = st.lists(
 def test_each_entity_comes_back_as_pickling_it_gives(
     batches: list[dict[int, tuple[int, Any]]], common: int, alike: bool
 ) -> None:
-    log, here, there = Log(), EntityCache(["s"]), EntityCache(["s"])
+    cache, followed, records = EntityCache(["s"]), Bucket([{}]), list[bytes]()
     due: dict[int, Any] = {}
     for batch in batches:
-        bucket = here.open(0, log)
         graphs = {
             key: a_graph(random.Random(seed), _MADE[common] if alike else kind)
             for key, (seed, kind) in batch.items()
         }
-        bucket.entities[0].update(graphs)
-        here.commit(0, log, Changes([graphs], [set()]))
+        records.append(cache.record(Changes([graphs], [set()])))
         due |= {key: reloaded(graph) for key, graph in graphs.items()}
-        followed = there.open(0, log).entities[0]
-        there.commit(0, log, Changes.none(1))
-        again = EntityCache(["s"]).open(0, log).entities[0]
-        assert followed.keys() == again.keys() == due.keys()
+        cache.apply(records[-1], followed)
+        again = cache.read(records).entities[0]
+        assert followed.entities[0].keys() == again.keys() == due.keys()
         for key, one in due.items():
-            assert isomorphic(one, followed[key])
+            assert isomorphic(one, followed.entities[0][key])
             assert isomorphic(one, again[key])
 
 
@@ -208,16 +204,15 @@ class Keeper:
     ],
 )
 def test_what_an_entity_holds_changes_it_also_after_a_reload(kind: Any, add: Any) -> None:
-    log = Log()
+    cache, records = EntityCache(["s"]), list[bytes]()
     for turn in range(1, 5):
-        cache = EntityCache(["s"])
-        entities = cache.open(0, log).entities[0]
+        entities = cache.read(records).entities[0]
         for key in range(3):
             entity = entities.setdefault(key, kind())
             assert add(entity) == 2 * turn - 1
             assert add(entity) == 2 * turn
             assert entity.count == 2 * turn
-        cache.commit(0, log, Changes([dict(entities)], [set()]))
+        records.append(cache.record(Changes([entities], [set()])))
 
 
 class Ordered:
@@ -227,24 +222,20 @@ class Ordered:
 
 
 def test_attributes_come_back_in_their_order() -> None:
-    log, here, there = Log(), EntityCache(["s"]), EntityCache(["s"])
+    cache, bucket = EntityCache(["s"]), Bucket([{}])
     for batch in (
         {1: Ordered("a", "b"), 2: Ordered("b", "a")},
         {1: Ordered("b", "a"), 2: Ordered("b", "a")},
     ):
-        here.open(0, log).entities[0].update(batch)
-        here.commit(0, log, Changes([batch], [set()]))
-        for key, entity in there.open(0, log).entities[0].items():
+        cache.apply(cache.record(Changes([batch], [set()])), bucket)
+        for key, entity in bucket.entities[0].items():
             assert list(vars(entity)) == list(vars(batch[key]))
-        there.commit(0, log, Changes.none(1))
 
 
 def test_what_one_object_was_for_two_keys_is_an_entity_for_each_afterwards() -> None:
-    log, here, there = Log(), EntityCache(["s"]), EntityCache(["s"])
+    cache, bucket = EntityCache(["s"]), Bucket([{}])
     one = Open(a=1, b=Open())
     for batch in ({1: one, 2: one}, {1: Open(a=1, b=2), 2: Open(a=3, b=4)}):
-        here.open(0, log).entities[0].update(batch)
-        here.commit(0, log, Changes([batch], [set()]))
-        found = there.open(0, log).entities[0]
-        there.commit(0, log, Changes.none(1))
+        cache.apply(cache.record(Changes([batch], [set()])), bucket)
+    found = bucket.entities[0]
     assert [found[1].a, found[2].a] == [1, 3]

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import wallaroo
 from tests.dataflow.harness import Driven, tick
 from tests.dataflow.single_bucket import Engine
-from wallaroo.dataflow.entities import EntityCache
 from wallaroo.gateway.journal.journal import NEVER
 from wallaroo.model.application import Application
 from wallaroo.resolution.application import resolve
@@ -351,7 +350,7 @@ def test_a_timer_that_leaves_an_entity_that_cannot_be_saved_is_a_dead_letter() -
     assert letter.message == "\"timer 'spoil' of key 'key', due at 0 ns\""
     assert "cannot be saved" in letter.error
     assert engine.state() == {"key": ["message", "fine", "message", "message", "again"]}
-    times = EntityCache(engine.cache.partitions).open(0, engine.log).times
+    times = engine.read().times
     assert [time.timers for time in times.values()] == [{"later": MS}]
     simulation = simulate(made, [("p", text.encode()) for text in sent])
     assert simulation.outputs == expected
@@ -394,7 +393,7 @@ def test_times_are_saved_as_plain_numbers() -> None:
     sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str.encode))
     engine = Engine(resolve(wallaroo.build_application("days", source.to(step).to_sink(sink))))
     engine.batch(["a"])
-    ((_, time),) = EntityCache(engine.cache.partitions).open(0, engine.log).times.items()
+    ((_, time),) = engine.read().times.items()
     assert time.timers == {"timer": day * 3, "after": day * 2}
     numbers = [time.watermark, time.latest, *time.timers.values()]
     assert {type(number) for number in numbers} == {int}

@@ -132,7 +132,7 @@ def record_of(golden: Golden) -> bytes:
     cache = EntityCache([partition.name for partition in program.partitions], codecs_of(program))
     state = simulate(program.application, golden.before).state
     changes = Changes([state[name] for name in cache.partitions], [{"gone"} for _ in state])
-    return cache.record(changes.changed, changes.forgotten)
+    return cache.record(changes)
 
 
 def test_classes_that_are_saved_keep_their_names() -> None:

@@ -102,7 +102,7 @@ def cache(kind: Any) -> EntityCache:
 
 
 def record(kind: Any, entities: dict[Any, Any]) -> bytes:
-    return cache(kind).record_of(Changes([entities], [set()]))
+    return cache(kind).record(Changes([entities], [set()]))
 
 
 notes = st.none() | st.integers() | st.text(max_size=3) | st.builds(Own)
@@ -157,7 +157,7 @@ def test_what_cannot_be_migrated_is_named_and_kept_until_it_can() -> None:
     )
     assert "KeyError: 'count'" in str(unloaded)
     # a record of all entities, as it is written when a log has grown
-    base = found.record(bucket.entities, [set()], bucket.unloaded, grown=False)
+    base = found.record(Changes(bucket.entities, [set()]), bucket.unloaded, grown=False)
     lenient = MIGRATIONS.replace('.pop("count")', '.pop("count", 7)')
     better = cache(code(THIRD, lenient, MORE).Totals).read([base])
     assert not better.unloaded
@@ -251,8 +251,8 @@ def test_an_export_of_earlier_code_is_imported(form: Any, tmp_path: Path) -> Non
     versions = {p.name: p.versions for p in made.partitions.values() if p.versions is not None}
     (imported,) = read_entities(file, form, "export", versions)
     assert (imported.entity.votes, imported.time) == ([5], time)
-    ((packed,),) = Packer(Program(made, 8)).pack([imported])
-    bucket = EntityCache(["count"], versions={0: versions["count"]}).read([packed.blob])
+    ((_, record),) = Packer(Program(made, 8)).pack([imported])
+    bucket = EntityCache(["count"], versions={0: versions["count"]}).read([record])
     assert (bucket.entities[0]["a"].votes, bucket.unloaded) == ([5], {})
     file.write_bytes(written_entity("count", "a", imported.entity, form, None, 9))
     with pytest.raises(UsageError, match="it is of version 9 of its class"):

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import re
 import struct
-import uuid
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
 
 from wallaroo.errors import RESTORE, DamagedFile
 
@@ -26,8 +24,6 @@ _ODD = re.compile(r"[^\w-]+")
 class Head:
     """The metadata of a bucket's log."""
 
-    versions: tuple[str, ...] = ()
-    """Recent versions, the newest last; the log has the records of all but the first."""
     count: int = 0
     """Number of records ever appended, which is the index of the next one."""
     base_bytes: int = 0
@@ -40,9 +36,6 @@ class Head:
     """Number of the chunk at whose end it was last written; -1 for none."""
     sum: int = 0
     """Checksum of the log's name and of all its records in order."""
-
-    RECENT: ClassVar[int] = 16
-    """Maximum number of versions to keep."""
 
     @classmethod
     def of(cls, log: str) -> Head:
@@ -59,26 +52,24 @@ class Head:
         return self.base_bytes + self.tail_bytes
 
     def appended(self, record: bytes, at: int) -> Head:
-        """Return the head after another *record*, with a new version, at the end of *at*."""
-        versions = (*self.versions, uuid.uuid4().hex)[-self.RECENT :]
-        tail = self.tail_bytes + len(record)
-        total = extended(self.sum, record)
-        return Head(versions, self.count + 1, self.base_bytes, tail, self.log, at, total)
+        """Return the head after another *record*, at the end of *at*."""
+        tail, total = self.tail_bytes + len(record), extended(self.sum, record)
+        return Head(self.count + 1, self.base_bytes, tail, self.log, at, total)
 
     def rebased(self, base: bytes, record: bytes) -> Head:
         """Return the head of a log of *base*, which includes the last *record*, and the record."""
         total = extended(extended(Head.of(self.log).sum, base), record)
-        return Head(self.versions[-2:], self.count, len(base), 0, self.log, self.at, total)
+        return Head(self.count, len(base), 0, self.log, self.at, total)
 
     def text(self) -> str:
         """All but the three numbers, which are stored beside it, and a checksum of everything.
 
         Example:
-            >>> head = Head.of("id-1:1:7").appended(sealed_record(b"content"), at=3)
+            >>> head = Head.of("id-1:7").appended(sealed_record(b"content"), at=3)
             >>> Head.from_text(head.text(), head.count, head.base_bytes, head.tail_bytes) == head
             True
         """
-        values = f"{self.log} {self.at} {self.sum} {' '.join(self.versions)}"
+        values = f"{self.log} {self.at} {self.sum}"
         return f"{self._own_sum(values)} {values}"
 
     @classmethod
@@ -90,8 +81,8 @@ class Head:
         """
         own, _, values = text.partition(" ")
         try:
-            log, at, total, *versions = values.split()
-            head = cls(tuple(versions), count, base_bytes, tail_bytes, log, int(at), int(total))
+            log, at, total = values.split()
+            head = cls(count, base_bytes, tail_bytes, log, int(at), int(total))
             if int(own) == head._own_sum(values):
                 return head
         except ValueError:
@@ -103,70 +94,18 @@ class Head:
         return zlib.crc32(f"{values} {self.count} {self.base_bytes} {self.tail_bytes}".encode())
 
 
-class BucketLog(Protocol):
-    """The log of one bucket in the state store."""
-
-    def head(self) -> Head | None:
-        """Return the head as of the last commit; None before the first."""
-
-    def record(self, place: int) -> bytes:
-        """Return the record with the index *place*."""
-
-    def records(self) -> Iterable[bytes]:
-        """Return the base, if there is one, and all records in order."""
-
-    def append(self, head: Head, record: bytes, base: bytes | None = None) -> None:
-        """Append *record* as the last one that *head* counts; *base* replaces all before it."""
-
-
-class Written(NamedTuple):
-    """What is known of a log outside the state store."""
-
-    at: int
-    """The chunk that wrote it last."""
-    sum: int | None = None
-    """The `Head.sum` that it got; None if that is not known."""
-
-
-class Expected(NamedTuple):
-    """What the head of a log must agree with."""
-
-    last: Written | None = None
-    """How the log was written last; None if that is not known."""
-    noted: range = range(0)
-    """Chunks of which all writes are known: if *last* is not one of them, none wrote the log."""
-
-
-class Stamp(NamedTuple):
-    """Which log a bucket has, and when it is written."""
-
-    log: str = ""
-    """Name of the log."""
-    at: int = 0
-    """Number of the chunk that writes it."""
-    expected: Callable[[], Expected] = Expected
-    """What is known of it outside the state store."""
-
-
-NO_LOG = Head()
-"""Before the head of a log is known."""
-NO_STAMP = Stamp()
-"""A log without a name, of whose chunks nothing is known."""
-
-
-def log_name(run: str, level: int, bucket: int) -> str:
+def log_name(run: str, bucket: int) -> str:
     """The name of a bucket's log.
 
     Args:
         run: Name of the query, as `run_of` its checkpoint.
-        level: The level; 0 if the bucket has the entities of all levels.
         bucket: Number of the bucket.
 
     Example:
-        >>> log_name('{"id":"d99157a2-c857"}', 1, 7)
-        'id-d99157a2-c857:1:7'
+        >>> log_name('{"id":"d99157a2-c857"}', 7)
+        'id-d99157a2-c857:7'
     """
-    return f"{_ODD.sub('-', run).strip('-')}:{level}:{bucket}"
+    return f"{_ODD.sub('-', run).strip('-')}:{bucket}"
 
 
 def damaged(problem: str) -> DamagedFile:
@@ -221,26 +160,13 @@ def checked(log: str, head: Head | None, records: Iterable[bytes]) -> Iterator[b
         raise damaged(msg)
 
 
-def check_age(log: str, head: Head | None, expected: Expected) -> None:
-    """Refuse a log that is older than the state that it is part of, or of an attempt that failed.
-
-    Args:
-        log: Name of the log.
-        head: Its head; None if it has none.
-        expected: What is known of it.
+def check_age(head: Head, chunk: int) -> None:
+    """Refuse a log that is older than the end of *chunk*, at which it was saved.
 
     Raises:
-        DamagedFile: It is such a log.
+        DamagedFile: It is.
     """
-    last = expected.last or Written(-1)
-    at = -1 if head is None else head.at
-    if at < last.at:
-        has = "does not exist" if head is None else f"was last written at the end of {at}"
-        msg = f"the log {log} {has}, and the state is as of the end of {last.at}"
-        raise damaged(msg)
-    if head is None:
-        return
-    is_other = last.sum not in {None, head.sum} if at == last.at else at in expected.noted
-    if is_other:
-        msg = f"the log {log} was written by a failed attempt of chunk {at}"
+    if head.at < chunk:
+        has = "does not exist" if head.at < 0 else f"was last written at the end of {head.at}"
+        msg = f"the log {head.log} {has}, and the state is as of the end of {chunk}"
         raise damaged(msg)

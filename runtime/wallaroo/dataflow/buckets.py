@@ -6,15 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wallaroo.dataflow.bucket_logs import NO_LOG, Head
 from wallaroo.dataflow.open_windows import OpenWindows
 from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.dataflow.timers import Timers
 from wallaroo.model.migrations import FIRST
 from wallaroo.model.timing import KeyTime
-
-IN_USE = "in use"
-"""A version that no store has, so that entities of an uncommitted chunk are not used."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +51,6 @@ class Bucket:
 
     entities: list[dict[Any, Any]]
     """Entities by partition number and key."""
-    version: str | None = None
-    """Version of `entities`; `IN_USE` while a chunk is changing them."""
-    head: Head = NO_LOG
-    """Head of the log as of the last commit."""
     timers: Timers | None = None
     """When its windows close and its timers are due; None if not determined yet."""
     expiries: Timers | None = None

@@ -1,9 +1,4 @@
-"""State entities: in memory between chunks, and durable in a log.
-
-The process of a partition keeps its entities. The changes of an epoch are appended to the logs of
-buckets in Spark's state store, under a new random version. A log that has grown to three times the
-size of its entities is replaced by one record of all of them.
-"""
+"""Records of state entities, written and read: published changes, logs of buckets, notes."""
 
 from __future__ import annotations
 
@@ -12,24 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wallaroo.dataflow.bucket_logs import (
-    NO_STAMP,
-    BucketLog,
-    Head,
-    Stamp,
-    check_age,
-    checked,
-    damaged,
-    extended,
-)
-from wallaroo.dataflow.buckets import (
-    IN_USE,
-    Bucket,
-    Changes,
-    Times,
-    Unloaded,
-    Where,
-)
+from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded, Where
 from wallaroo.dataflow.savable import Codec, Unsavable, saved, too_large
 from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.dataflow.state_records import (
@@ -39,19 +17,15 @@ from wallaroo.dataflow.state_records import (
     times_of,
     unpacked_changes,
 )
-from wallaroo.dataflow.user_logs import log_event
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.migrations import FIRST, MigrationError, Versions
 from wallaroo.model.timing import KeyTime
 from wallaroo.user_code.exceptions import describe_error, pass_interrupt
 
-_MAX_LOGGED = 10
-"""Maximum number of unloadable entities of a bucket that are logged individually."""
-
 
 @dataclass
 class EntityCache:
-    """The buckets of one application that this process has in memory.
+    """Reads and writes the records of an application's entities.
 
     Args:
         partitions: Names of the state partitions by number.
@@ -66,73 +40,8 @@ class EntityCache:
     versions: Mapping[int, Versions] = field(default_factory=dict)
     migrated: dict[int, int] = field(default_factory=dict)
     """Number of entities that were loaded from an earlier version, by partition number."""
-    _buckets: dict[int, Bucket] = field(default_factory=dict)
     _tried: set[tuple[int, type]] = field(default_factory=set)
     """Classes, by partition, of which an object was loaded after saving, as a check."""
-
-    MIN_LOG_BYTES = 64 * 1024
-    """Smaller logs are not compacted."""
-
-    def open(self, number: int, log: BucketLog, stamp: Stamp = NO_STAMP) -> Bucket:
-        """Return the bucket *number* as of the last commit, from memory if possible.
-
-        Raises:
-            DamagedFile: Its log is not as it was written, or not the newest.
-        """
-        head = log.head()
-        bucket = self._buckets.get(number)
-        known_unloaded = {} if bucket is None else dict(bucket.unloaded)
-        if bucket is None or not self._catch_up(bucket, head, log, stamp):
-            check_age(stamp.log, head, stamp.expected())
-            records = checked(stamp.log, head, () if head is None else log.records())
-            bucket = self._buckets[number] = self.read(records)
-        if bucket.unloaded != known_unloaded:
-            _log([one for where, one in bucket.unloaded.items() if where not in known_unloaded])
-        bucket.version, bucket.head = IN_USE, head or Head.of(stamp.log)
-        return bucket
-
-    def commit(
-        self, number: int, log: BucketLog, changes: Changes, stamp: Stamp = NO_STAMP
-    ) -> bool:
-        """Append the *changes* of the bucket *number* to its log, and validate it in memory.
-
-        Returns:
-            Whether the log has changed.
-        """
-        bucket = self._buckets[number]
-        appends = bool(changes) or not bucket.head.versions
-        if appends:
-            record = self.record_of(changes)
-            head, base = bucket.head.appended(record, stamp.at), None
-            if head.log_bytes > max(self.MIN_LOG_BYTES, 3 * head.base_bytes):
-                base = self._base(bucket, log, record)
-                head = head.rebased(base, record)
-            log.append(head, record, base)
-            bucket.head = head
-        bucket.version = bucket.head.versions[-1]
-        return appends
-
-    def _catch_up(self, bucket: Bucket, head: Head | None, log: BucketLog, stamp: Stamp) -> bool:
-        """Update *bucket* to *head*; returns False if that is impossible."""
-        if head is None or bucket.version is None:
-            return head is None and bucket.version is None
-        if bucket.version not in head.versions:
-            return False
-        missing = len(head.versions) - 1 - head.versions.index(bucket.version)
-        if missing:
-            check_age(stamp.log, head, stamp.expected())
-            bucket.open_windows = None
-            bucket.version, bucket.timers = IN_USE, None  # invalid, in case a record is unreadable
-            total = bucket.head.sum
-            for place in range(head.count - missing, head.count):
-                record = log.record(place)
-                total = extended(total, record)
-                self._apply(record, bucket)
-            is_rebased = head.base_bytes != bucket.head.base_bytes
-            if total != head.sum and not is_rebased:
-                msg = f"the last {missing} records of the log {head.log} are not those of its head"
-                raise damaged(msg)
-        return True
 
     def read(self, records: Iterable[bytes]) -> Bucket:
         """Return the bucket that results from *records*.
@@ -142,20 +51,15 @@ class EntityCache:
         """
         bucket = Bucket([{} for _ in self.partitions])
         for record in records:
-            self._apply(record, bucket)
+            self.apply(record, bucket)
         return bucket
 
-    def _base(self, bucket: Bucket, log: BucketLog, record: bytes) -> bytes:
-        """Return one record that is equivalent to the log followed by *record*."""
-        none: list[set[Any]] = [set() for _ in self.partitions]
-        try:
-            return self.record(bucket.entities, none, bucket.unloaded, bucket.times, grown=False)
-        except RuntimeFailure:  # an entity that was never to be saved: the log has only the others
-            logged = self.read([*log.records(), record])
-            return self.record(logged.entities, none, logged.unloaded, logged.times, grown=False)
+    def apply(self, record: bytes, bucket: Bucket) -> None:
+        """Apply *record* to the entities of *bucket*.
 
-    def _apply(self, record: bytes, bucket: Bucket) -> None:
-        """Apply *record* to the entities of *bucket*."""
+        Raises:
+            DamagedFile: It is not as it was written.
+        """
         for name, changes in unpacked_changes(record).items():
             if name not in self.partitions:
                 continue
@@ -274,30 +178,18 @@ class EntityCache:
         unloaded = Unloaded(self.partitions[number], key, content, text, version)
         bucket.unloaded[number, key] = unloaded
 
-    def record_of(self, changes: Changes) -> bytes:
-        """Return a log record with *changes*.
-
-        Raises:
-            RuntimeFailure: An entity cannot be saved, or not be loaded again, or is too large.
-        """
-        return self.record(changes.changed, changes.forgotten, None, changes.times)
-
     def record(
         self,
-        changed: Sequence[dict[Any, Any]],
-        forgotten: Sequence[set[Any]],
+        changes: Changes,
         unloaded: Mapping[Where, Unloaded] | None = None,
-        times: Times | None = None,
         *,
         grown: bool = True,
     ) -> bytes:
-        """Return a log record with the given changes, which keeps *unloaded* entities.
+        """Return a log record with *changes*, which keeps *unloaded* entities.
 
         Args:
-            changed: Changed entities, by partition number and key.
-            forgotten: Keys of deleted entities, by partition number.
+            changes: Changed entities, keys of deleted ones, and times.
             unloaded: Entities that could not be loaded.
-            times: Changed times of keys.
             grown: Whether entities may have grown since a record had them: then their sizes are
                 checked.
 
@@ -306,8 +198,8 @@ class EntityCache:
         """
         found: dict[str, StateChanges] = {}
         for number, name in enumerate(self.partitions):
-            entities, gone = changed[number], forgotten[number]
-            kept, timed = kept_of(number, unloaded or {}), times_of(number, times or {})
+            entities, gone = changes.changed[number], changes.forgotten[number]
+            kept, timed = kept_of(number, unloaded or {}), times_of(number, changes.times)
             if entities or gone or kept or timed:
                 content = self._saved(number, entities, grown=grown)
                 found[name] = StateChanges(content, list(gone), kept, timed, self._version(number))
@@ -359,10 +251,3 @@ class EntityCache:
             except Unsavable as error:
                 problems[key] = str(error)
         return problems
-
-
-def _log(unloaded: list[Unloaded]) -> None:
-    for one in unloaded[:_MAX_LOGGED]:
-        log_event("error", str(one))
-    if len(unloaded) > _MAX_LOGGED:
-        log_event("error", "more entities cannot be loaded", more=len(unloaded) - _MAX_LOGGED)

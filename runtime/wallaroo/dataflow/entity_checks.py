@@ -59,7 +59,7 @@ class Suspects:
 
 @dataclass(frozen=True)
 class Saving:
-    """A bucket and the cache that saves it."""
+    """A bucket, and how it is saved."""
 
     cache: EntityCache
     bucket: Bucket
@@ -67,7 +67,7 @@ class Saving:
     def unsaved(self, changes: Changes) -> Suspects:
         """Return the entities among *changes* that cannot be saved."""
         try:
-            self.cache.record_of(changes)
+            self.cache.record(changes)
         except RuntimeFailure:
             unsavable = {
                 number: frozenset(self.cache.problems(number, entities))

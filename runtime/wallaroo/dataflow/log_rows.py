@@ -31,14 +31,6 @@ class LogRow(NamedTuple):
         """Index of the record."""
         return (self.place - BASE) % _NEXT_PART + BASE
 
-    @property
-    def next_place(self) -> int | None:
-        """Place of the next row of the record; None if this is the last one.
-
-        If the size of a record is a multiple of `ROW_BYTES`, there is no row at that place.
-        """
-        return self.place + _NEXT_PART if len(self.content) == ROW_BYTES else None
-
 
 def rows_of(index: int, record: bytes) -> Iterator[LogRow]:
     """The rows of a record.
@@ -51,8 +43,6 @@ def rows_of(index: int, record: bytes) -> Iterator[LogRow]:
         >>> rows = list(rows_of(7, b"x" * ROW_BYTES + b"yz"))
         >>> [(row.record, len(row.content)) for row in rows]
         [(7, 262144), (7, 2)]
-        >>> rows[1].place == rows[0].next_place, rows[1].next_place
-        (True, None)
     """
     for part, start in enumerate(range(0, len(record), ROW_BYTES)):
         yield LogRow(index + part * _NEXT_PART, record[start : start + ROW_BYTES])

@@ -290,12 +290,6 @@ class StateRunner:
         for number, name in self._names.items():
             self._results.metrics.entities[name, bucket] = len(state.entities[number])
 
-    def note_state(self, bucket: int, state: Bucket) -> None:
-        """Add the size of *bucket* to the metrics, if it has a log of its own."""
-        self.note_entities(bucket, state)
-        names = ", ".join(self._names.values())
-        self._results.metrics.log_bytes[names, bucket] = state.head.log_bytes
-
     def _timers_of(self, state: Bucket) -> Timers:
         if state.timers is None:
             state.timers, state.expiries = Timers(), Timers()

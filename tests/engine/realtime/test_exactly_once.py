@@ -546,7 +546,7 @@ def test_logs_in_the_place_of_others_are_found(tmp_path: Path) -> None:
     application, store = after_an_epoch(tmp_path)
     first, second, *_ = slots_for(8)
     store.logs[first], store.logs[second] = store.logs[second], store.logs[first]
-    with pytest.raises(DamagedFile, match=f"expected the log {log_name(RUN, 0, 0)}, found"):
+    with pytest.raises(DamagedFile, match=f"expected the log {log_name(RUN, 0)}, found"):
         opened(store, application)
 
 
@@ -568,7 +568,7 @@ def opened(store: Store, application: Application) -> PartitionState:
         head, records = store.logs[slot]
         assert head is not None
         in_order = (record for _, record in sorted(records.items()))
-        state.open(bucket, log_name(RUN, 0, bucket), head_in(b"h" + head), in_order)
+        state.open(bucket, log_name(RUN, bucket), head_in(b"h" + head), in_order)
     return state
 
 

@@ -41,8 +41,7 @@ def program() -> Program:
 
 
 def record(changed: Mapping[Any, Any], *forgotten: Any) -> bytes:
-    changes = Changes([dict(changed)], [set(forgotten)])
-    return EntityCache(["totals"]).record(changes.changed, changes.forgotten)
+    return EntityCache(["totals"]).record(Changes([dict(changed)], [set(forgotten)]))
 
 
 def state_of(

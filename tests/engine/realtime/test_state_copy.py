@@ -23,7 +23,7 @@ from tests.engine.realtime.test_checkpoint import committed
 from tests.engine.realtime.test_exactly_once import two_states
 from tests.golden import ALL
 from wallaroo.cli.main import main
-from wallaroo.dataflow.buckets import Bucket
+from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime import state_copy as notes
@@ -67,7 +67,7 @@ def test_state_that_is_noted_is_read_without_spark_with_what_was_published_since
     noted_at_5: Path, program: Program
 ) -> None:
     note_begun(noted_at_5, CheckpointPosition(50, 5))
-    later = EntityCache(["totals"]).record([{"b": 7, "d": 4}], [{"c"}])
+    later = EntityCache(["totals"]).record(Changes([{"b": 7, "d": 4}], [{"c"}]))
     layout = StateLayout("application", 2, 16, noted_at_5, lambda _run, _after: [later])
     state = PublishedState(no_spark, layout, program)
     assert state.commit is not None

@@ -14,19 +14,15 @@ from wallaroo.engine.realtime.state_import import ImportJob, write_rows
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.wire.chunk_messages import READER, CheckpointPosition
 from wallaroo.wire.frame_socket import FrameSocket
-from wallaroo.wire.records import Packed
 
 PARTITIONS, BUCKETS = 2, 16
 SLOTS = slots_for(BUCKETS)
-PACKED = [
-    [Packed(1, 3, b"one"), Packed(1, 4, b"two"), Packed(2, 3, b"_")],
-    [Packed(1, 3, b"three" * 100_000), Packed(2, 15, b"four")],
-]
+PACKED = [(3, b"one"), (4, b"two"), (3, b"_"), (3, b"three" * 100_000), (15, b"four")]
 RECORDS = {3: [b"one", b"_", b"three" * 100_000], 4: [b"two"], 15: [b"four"]}
 """By bucket, in order."""
 
 
-def imported(directory: Path, store: Store, packed: Sequence[Sequence[Packed]], name: str) -> None:
+def imported(directory: Path, store: Store, packed: Sequence[tuple[int, bytes]], name: str) -> None:
     """Import *packed* into what the stand-in for Spark has committed."""
     write_rows(packed, directory / "rows")
     (directory / "metadata").write_text('{"id":"a"}')
@@ -69,7 +65,7 @@ def test_records_are_appended_and_the_place_stays(tmp_path: Path) -> None:
         70, 7, "opening", "first"
     )
 
-    imported(tmp_path, store, [[Packed(1, 4, b"more"), Packed(1, 5, b"new")]], "second")
+    imported(tmp_path, store, [(4, b"more"), (5, b"new")], "second")
     assert logs(store) == {**RECORDS, 4: [b"two", b"more"], 5: [b"new"]}
     assert CheckpointPosition.from_json(store.place) == CheckpointPosition(
         70, 7, "opening", "second"

@@ -130,7 +130,7 @@ class Partition:
         fault("partition-in-open")
         if frame is None:
             raise EOFError
-        log = log_name(run_of(self._checkpoint), 0, bucket)
+        log = log_name(run_of(self._checkpoint), bucket)
         self._state.open(bucket, log, head, records_in(rows))
 
     def _apply(self, place: CheckpointPosition) -> None:
@@ -143,6 +143,7 @@ class Partition:
             fault("partition-in-apply")
         if frame is None:
             raise EOFError
+        self._state.log_unloaded()
 
     def _run_chunk(self, frame: bytes) -> None:
         number, level, isolates, content = chunk_in(frame)
@@ -188,4 +189,4 @@ class Partition:
         for runner in self._runners.values():
             runner.note_entities(self._number, self._state.bucket)
         names = ", ".join(part.name for part in self._program.partitions)
-        self._results.metrics.log_bytes[names, self._number] = self._state.bucket.head.log_bytes
+        self._results.metrics.log_bytes[names, self._number] = self._state.log_bytes

@@ -2,7 +2,8 @@
 
 In memory a partition is one bucket. A chunk's changes are published with its outputs; at the end of
 an epoch the changes of all its chunks go to the logs of the buckets in Spark's state store, in the
-format of a bucket's log, and the published ones are not needed any more.
+format of a bucket's log, and the published ones are not needed any more. A log that has grown to
+three times the size of its entities is replaced by one record of all of them.
 """
 
 from __future__ import annotations
@@ -11,12 +12,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from wallaroo.dataflow.bucket_logs import Expected, Head, Written, check_age, checked
+from wallaroo.dataflow.bucket_logs import Head, check_age, checked
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.state_records import unpacked_changes
+from wallaroo.dataflow.user_logs import log_event
 from wallaroo.engine.realtime.frames import Appended
 from wallaroo.errors import RuntimeFailure
+
+MIN_LOG_BYTES = 64 * 1024
+"""Smaller logs are not compacted."""
+_MAX_LOGGED = 10
+"""Maximum number of unloadable entities of a partition that are logged individually."""
 
 
 class PartitionState:
@@ -32,6 +39,8 @@ class PartitionState:
         self._bucket_in = bucket_in
         self.bucket = Bucket([{} for _ in cache.partitions])
         """The entities."""
+        self.log_bytes = 0
+        """Size of the logs of all buckets, as of the last epoch."""
         self._heads: dict[int, Head] = {}
         """By bucket: the head of its log, as of the last epoch."""
         self._changed: list[set[Any]] = [set() for _ in cache.partitions]
@@ -57,9 +66,9 @@ class PartitionState:
             DamagedFile: The log is not as it was written.
         """
         self._heads[bucket] = head or Head.of(log)
+        self.log_bytes += self._heads[bucket].log_bytes
         for record in checked(log, head, records):
-            self.cache._apply(record, self.bucket)
-        self.bucket.head = self._logs()
+            self.cache.apply(record, self.bucket)
 
     def check_age(self, chunk: int) -> None:
         """Refuse buckets that are older than the end of *chunk*, at which all were saved.
@@ -68,16 +77,24 @@ class PartitionState:
             DamagedFile: There is one.
         """
         for head in self._heads.values() if chunk else ():
-            check_age(head.log, head, Expected(Written(chunk)))
+            check_age(head, chunk)
 
     def apply(self, record: bytes) -> None:
         """Take in the published changes of a chunk."""
-        self.cache._apply(record, self.bucket)
+        self.cache.apply(record, self.bucket)
         for name, changes in unpacked_changes(record).items():
             if name in self.cache.partitions:
                 number = self.cache.partitions.index(name)
                 keys = {*changes.changed.keys, *changes.times}
                 self._note_keys(number, keys, changes.forgotten)
+
+    def log_unloaded(self) -> None:
+        """Log the entities that cannot be loaded."""
+        unloaded = list(self.bucket.unloaded.values())
+        for one in unloaded[:_MAX_LOGGED]:
+            log_event("error", str(one))
+        if more := len(unloaded[_MAX_LOGGED:]):
+            log_event("error", "more entities cannot be loaded", more=more)
 
     def record(self, changes: Changes) -> bytes:
         """The record of a chunk's *changes*, to be published; empty if there are none.
@@ -88,7 +105,7 @@ class PartitionState:
         if not changes:
             return b""
         self._note(changes)
-        return self.cache.record_of(changes)
+        return self.cache.record(changes)
 
     def save(self, bucket: int, chunk: int) -> Appended:
         """What the log of *bucket* is to have at the end of *chunk*, with which an epoch ends.
@@ -111,11 +128,11 @@ class PartitionState:
         for keys in (*self._changed, *self._forgotten):
             keys.clear()
         self._answers = None
-        self.bucket.head = self._logs()
+        self.log_bytes = sum(head.log_bytes for head in self._heads.values())
 
     def size(self) -> Sequence[int]:
         """Numbers of entities by state partition, and the bytes of all logs."""
-        return [*map(len, self.bucket.entities), self.bucket.head.log_bytes]
+        return [*map(len, self.bucket.entities), self.log_bytes]
 
     def _note(self, changes: Changes) -> None:
         for number, entities in enumerate(changes.changed):
@@ -134,12 +151,10 @@ class PartitionState:
         found: dict[int, Appended] = {}
         outgrown: dict[int, Appended] = {}
         for bucket, (changes, unloaded) in self._by_bucket().items():
-            record = self.cache.record(
-                changes.changed, changes.forgotten, unloaded, changes.times, grown=False
-            )
+            record = self.cache.record(changes, unloaded, grown=False)
             head = self._heads[bucket].appended(record, chunk)
             found[bucket] = Appended(head, record)
-            if head.log_bytes > max(EntityCache.MIN_LOG_BYTES, 3 * head.base_bytes):
+            if head.log_bytes > max(MIN_LOG_BYTES, 3 * head.base_bytes):
                 outgrown[bucket] = found[bucket]
         try:
             bases = self._bases(outgrown)
@@ -188,22 +203,10 @@ class PartitionState:
                 unloaded[bucket][where] = one
                 self._add_time(chosen[bucket], *where)
         return {
-            bucket: self.cache.record(
-                changes.changed,
-                changes.forgotten,
-                unloaded[bucket],
-                changes.times,
-                grown=False,
-            )
+            bucket: self.cache.record(changes, unloaded[bucket], grown=False)
             for bucket, changes in chosen.items()
         }
 
     def _add_time(self, changes: Changes, number: int, key: Any) -> None:
         if (time := self.bucket.times.get((number, key))) is not None:
             changes.times[number, key] = time
-
-    def _logs(self) -> Head:
-        """A head that says how large all logs are, for the metrics."""
-        heads = self._heads.values()
-        base = sum(head.base_bytes for head in heads)
-        return Head((), 0, base, sum(head.tail_bytes for head in heads))

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wallaroo.dataflow.buckets import Bucket, Unloaded
+from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.errors import RuntimeFailure
@@ -49,7 +49,8 @@ def note(
     if sum(map(len, bucket.entities)) <= _MOST_ENTITIES:
         none: list[set[Any]] = [set() for _ in cache.partitions]
         with contextlib.suppress(RuntimeFailure):  # an entity that cannot be saved
-            record = cache.record(bucket.entities, none, bucket.unloaded, bucket.times, grown=False)
+            changes = Changes(bucket.entities, none, dict(bucket.times))
+            record = cache.record(changes, bucket.unloaded, grown=False)
     fresh = file.with_name(f".{file.name}.new")
     try:
         if record is None or len(record) > _MOST_BYTES:

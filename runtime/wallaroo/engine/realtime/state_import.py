@@ -11,7 +11,7 @@ import os
 import struct
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,7 +39,6 @@ from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure
 from wallaroo.wire.chunk_messages import READER, CheckpointPosition
 from wallaroo.wire.frame_socket import FrameSocket
-from wallaroo.wire.records import Packed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,13 +56,12 @@ class _Part(NamedTuple):
     size: int
 
 
-def write_rows(packed: Iterable[Sequence[Packed]], file: Path) -> None:
-    """Write the records to append to logs of buckets to *file*, for `import_state`."""
+def write_rows(records: Iterable[tuple[int, bytes]], file: Path) -> None:
+    """Write *records*, each with the bucket to whose log it belongs, for `import_state`."""
     with file.open("wb") as out:
-        for block in packed:
-            for one in block:
-                out.write(_RECORD.pack(one.bucket, len(one.blob)))
-                out.write(one.blob)
+        for bucket, record in records:
+            out.write(_RECORD.pack(bucket, len(record)))
+            out.write(record)
 
 
 def import_state(session: SparkSession, layout: StateLayout, file: Path, name: str) -> None:
@@ -153,7 +151,7 @@ class ImportJob:
         while (frame := java.receive()) is not None:
             bucket = bucket_in(frame)
             if frame[:1] == OPEN:
-                log = log_name(run_of(self.checkpoint), 0, bucket)
+                log = log_name(run_of(self.checkpoint), bucket)
                 heads[bucket] = _head(java) or Head.of(log)
             else:
                 part = parts[bucket].popleft()

@@ -18,7 +18,6 @@ from wallaroo.run.state.classes import EntityShape
 from wallaroo.run.state.json_codec import from_plain
 from wallaroo.run.state.saved import about, entity_json
 from wallaroo.system.printable import printable
-from wallaroo.wire.records import Packed
 
 Form = Literal["json", "pickle"]
 _FIELDS = ("state", "key", "entity")
@@ -101,32 +100,30 @@ class Packer:
         self.keys: set[tuple[str, Any]] = set()
         """State and key of each packed entity."""
 
-    def pack(self, entities: Iterable[ImportedEntity]) -> Iterator[list[Packed]]:
-        """The records for all logs that receive some of *entities*, group by group.
+    def pack(self, entities: Iterable[ImportedEntity]) -> Iterator[tuple[int, bytes]]:
+        """Records for the logs that receive some of *entities*, each with its bucket.
 
         Raises:
             UsageError: An entity does not fit the application; the message says which, and why.
         """
-        group: dict[tuple[int, int], Changes] = {}
+        group: dict[int, Changes] = {}
         size = 0
         partitions = len(self.program.partitions)
         for imported in entities:
             number, bucket = self._check(imported)
-            log = self.program.levels.level(number), bucket
-            if log not in group:
-                group[log] = Changes.none(partitions)
-            group[log].changed[number][imported.key] = imported.entity
+            if bucket not in group:
+                group[bucket] = Changes.none(partitions)
+            group[bucket].changed[number][imported.key] = imported.entity
             if imported.time is not None and self.program.partitions[number].timing is not None:
-                group[log].times[number, imported.key] = imported.time
+                group[bucket].times[number, imported.key] = imported.time
             size += 1
             if size == _GROUP_SIZE:
-                yield self._records(group)
+                yield from self._records(group)
                 group, size = {}, 0
-        if group:
-            yield self._records(group)
+        yield from self._records(group)
 
-    def _records(self, group: dict[tuple[int, int], Changes]) -> list[Packed]:
-        return [Packed(*log, self._cache.record_of(changes)) for log, changes in group.items()]
+    def _records(self, group: dict[int, Changes]) -> Iterator[tuple[int, bytes]]:
+        return ((bucket, self._cache.record(changes)) for bucket, changes in group.items())
 
     def _check(self, imported: ImportedEntity) -> tuple[int, int]:
         """The number of the entity's state partition, and its bucket.

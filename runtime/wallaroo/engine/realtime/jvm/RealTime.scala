@@ -29,8 +29,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 /** What crosses from the first stage to a partition. */
 case class Frame(slot: Int, data: Array[Byte])
 
-/** The head of a bucket's log; `versions` is what `Head.text` returns in `bucket_logs.py`. */
-case class Head(versions: String, count: Long, base_bytes: Long, tail_bytes: Long)
+/** The head of a bucket's log; `text` is what `Head.text` returns in `bucket_logs.py`. */
+case class Head(text: String, count: Long, base_bytes: Long, tail_bytes: Long)
 
 /** Where a row of a log belongs, as in `log_rows.py`. */
 case class Place(place: Long)
@@ -188,8 +188,8 @@ final class Partition(job: Job) extends StatefulProcessor[Int, Frame, Int] {
   /** Send the log of the bucket that is current. */
   private def sendLog(): Unit = {
     if (head.exists()) {
-      val Head(versions, count, base, tail) = head.get()
-      val named = versions.getBytes(UTF_8)
+      val Head(text, count, base, tail) = head.get()
+      val named = text.getBytes(UTF_8)
       bridge.send(ByteBuffer.allocate(25 + named.length)
         .put('h'.toByte).putLong(count).putLong(base).putLong(tail).put(named).array())
       log.iterator().foreach { case (Place(place), Record(record)) =>
@@ -206,12 +206,12 @@ final class Partition(job: Job) extends StatefulProcessor[Int, Frame, Int] {
     if (answer.get() != 0) log.clear() // all entities follow
     val rows = answer.getInt()
     val (count, base, tail) = (answer.getLong(), answer.getLong(), answer.getLong())
-    val versions = new String(rest(answer), UTF_8)
+    val text = new String(rest(answer), UTF_8)
     for (_ <- 0 until rows) {
       val row = ByteBuffer.wrap(bridge.receive())
       log.updateValue(Place(row.getLong()), Record(rest(row)))
     }
-    head.update(Head(versions, count, base, tail))
+    head.update(Head(text, count, base, tail))
   }
 
   private def rest(frame: ByteBuffer): Array[Byte] = {
