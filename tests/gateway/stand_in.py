@@ -110,7 +110,7 @@ class StandIn:
 
     def _connected(self) -> tuple[FrameSocket, FrameSocket]:
         if self._frames is None:
-            claim = LeaseClient(self._location, patience_s=PATIENCE_S).claim("stand-in").number
+            claim = LeaseClient(self._location, patience_s=PATIENCE_S).claim("stand-in")
             path = chunks_socket(self._location)
             with contextlib.ExitStack() as opened:
                 frames = []

@@ -147,7 +147,7 @@ def test_a_call_that_the_killed_gateway_did_not_answer_is_answered_by_the_next(
 ) -> None:
     running.signal(signal.SIGSTOP)
     answers: list[int] = []
-    asking = in_thread(lambda: answers.append(running.client.claim("driver").number))
+    asking = in_thread(lambda: answers.append(running.client.claim("driver")))
     running.kill()
     asking.join(PATIENCE_S)
     assert answers == [1]
@@ -169,7 +169,7 @@ def test_a_gateway_that_accepts_a_lost_journal_keeps_what_it_took_and_listens_ag
     running.send(b"a", b"b")
     checkpoint = CheckpointProgress("run", 4, 7, "lost")
     assert disagreement(Path("checkpoint"), checkpoint, running.client.held()) is not None
-    files = GatewayFiles(running.location, running.client.claim("driver").number)
+    files = GatewayFiles(running.location, running.client.claim("driver"))
     files.accept(checkpoint)
     assert disagreement(Path("checkpoint"), checkpoint, running.client.held()) is None
     running.send(b"c")

@@ -13,7 +13,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.engine.realtime.harness import GatewaySide, gateway_side, submit, wait_until_processed
@@ -30,17 +29,6 @@ PARTITIONS, KEYS = 4, 10
 SCALES = (1, 3)
 """Numbers of executors after the first, which is three."""
 _PATIENCE_S = 120.0
-
-
-@dataclass
-class Direct:
-    """The gateway of this process."""
-
-    path: Path
-    claim: int
-
-    def chunks_address(self) -> str:
-        return str(self.path)
 
 
 class Scaled:
@@ -61,11 +49,17 @@ class Scaled:
             spark={"spark.decommission.enabled": "true"},
             everywhere=True,
         )
-        connect = Direct(gateway.path, gateway.claim)
         launched = launch(settings, layout, directory)
         program = Program(self._application, layout.buckets)
         self.running = RunningEngine(
-            settings, program, layout, connect, launched, directory, self._on_published
+            settings,
+            program,
+            layout,
+            gateway.claim,
+            lambda: str(gateway.path),
+            launched,
+            directory,
+            self._on_published,
         )
         self._threads = [
             threading.Thread(target=work, daemon=True) for work in (self._supervise, self._send)

@@ -23,6 +23,7 @@ from wallaroo.engine.realtime.state_import import write_rows
 from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.loading.loader import ApplicationRef
+from wallaroo.model.application import Application
 from wallaroo.observability import logs
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed
@@ -70,7 +71,7 @@ def state() -> None:
 def show(app: str, key: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     """Show the entities of KEY in all states."""
     with reserved_stdout() as out:
-        with _saved(app, app_args, state_dir) as (saved, used):
+        with _saved(app, app_args, state_dir) as (saved, _, used):
             entities = list(of_key(saved, key))
         for entity in entities:
             text = json.dumps(entity, indent=2, ensure_ascii=False)
@@ -87,9 +88,9 @@ def show(app: str, key: str, state_dir: Path | None, app_args: tuple[str, ...]) 
 @_arguments
 def export(app: str, state_dir: Path | None, form: Form, app_args: tuple[str, ...]) -> None:
     """Write all entities to standard output."""
-    with reserved_stdout() as out, _saved(app, app_args, state_dir) as (saved, _):
+    with reserved_stdout() as out, _saved(app, app_args, state_dir) as (saved, application, _):
         for name, key, entity in saved.entities():
-            time, version = saved.time_of(name, key), saved.version_of(name)
+            time, version = saved.time_of(name, key), application.partitions[name].version
             out.buffer.write(written_entity(name, key, entity, form, time, version))
         if saved.unloaded:
             out.flush()
@@ -196,11 +197,11 @@ def _check_that_none_exists(saved: SavedState, path: Path, keys: set[tuple[str, 
 @contextmanager
 def _saved(
     app: str, app_args: tuple[str, ...], state_dir: Path | None
-) -> Iterator[tuple[SavedState, Path]]:
-    """The state in *state_dir*, or where it is by default, and where that is."""
+) -> Iterator[tuple[SavedState, Application, Path]]:
+    """The state in *state_dir*, or where it is by default, the application, and where that is."""
     if state_dir is not None:
         read_fixed(state_dir)  # before the application is loaded
     application = application_without_addresses(app, app_args)
     state_dir = state_dir or default_state_dir(ApplicationRef(app), application.name)
     with saved_state(application, state_dir) as saved:
-        yield saved, state_dir
+        yield saved, application, state_dir

@@ -67,9 +67,6 @@ class SavedState(Protocol):
             RuntimeFailure: They cannot be read.
         """
 
-    def version_of(self, state: str) -> int:
-        """The version of the class of the entities of *state*, as `entities` yields them."""
-
     def migrated(self) -> Mapping[str, int]:
         """Numbers of the entities that `entities` has migrated so far, by state."""
 

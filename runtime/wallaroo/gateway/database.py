@@ -168,8 +168,6 @@ def unsynced(database: sqlite3.Connection) -> Iterator[None]:
         yield
     finally:
         database.execute("PRAGMA synchronous=FULL")
-    # statements with triggers keep a journal of their own, by default in a temporary file
-    database.execute("PRAGMA temp_store=MEMORY")
 
 
 @contextlib.contextmanager

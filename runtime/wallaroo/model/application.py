@@ -8,7 +8,7 @@ from typing import Any
 
 from wallaroo.api.places import Place
 from wallaroo.model.endpoints import Sink, Source
-from wallaroo.model.migrations import Versions
+from wallaroo.model.migrations import FIRST, Versions
 from wallaroo.model.timing import Timing
 from wallaroo.model.windows import Windows
 from wallaroo.user_code.exceptions import short_repr
@@ -44,6 +44,11 @@ class StatePartition:
     """Timers and expiry of its entities; None if they have neither."""
     versions: Versions | None = None
     """Versions of the class of its entities; None if it has only one."""
+
+    @property
+    def version(self) -> int:
+        """The version of the class of its entities in the code."""
+        return FIRST if self.versions is None else self.versions.current
 
     def accepts(self, key: Any) -> bool:
         """Whether *key* has, or may get, an entity."""

@@ -14,12 +14,9 @@ from typing import Any
 import structlog
 
 from wallaroo.api.addresses import Address
-from wallaroo.dataflow.program import Program
-from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.engine.spark.kubernetes import settings as settings_of_pods
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.model.application import Application
 from wallaroo.observability.health import HealthServer
 from wallaroo.run.driver_status import DriverStatus
@@ -27,7 +24,6 @@ from wallaroo.run.kubernetes.permissions import check_permissions
 from wallaroo.run.kubernetes.worker_count import WorkerCount
 from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
-from wallaroo.run.pausing import Pause
 from wallaroo.run.settings import ClusterSettings
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.start_check import GatewayFiles, agree
@@ -99,8 +95,6 @@ class ClusterRun(Lifecycle):
             resumes=not state.is_new,
         )
         self._status.enter("starting Spark")
-        connector = Connector(location, lease)
-        program = Program(application, state.fixed.buckets)
         engine_settings = replace(
             settings.engine,
             workers=workers,
@@ -110,10 +104,7 @@ class ClusterRun(Lifecycle):
         )
         self._summary = Summary(self._status.gateway)
         launched = self._launch(engine_settings, state, scratch)
-        self._engine = RunningEngine(
-            engine_settings, program, state.layout, connector, launched, scratch, self._on_published
-        )
-        self._pause = Pause(self._engine)
+        self._run_engine(engine_settings, application, state, location, lease, launched, scratch)
         self._stack.callback(self._engine.stop)
         self._status.engine, self._status.pause = self._engine, self._pause
         self._summary.start()
@@ -145,7 +136,7 @@ class ClusterRun(Lifecycle):
         lease = self._lease.acquire(self._settings.gateway.patience_s)
         self._stack.callback(self._lease.release)
         self._status.client = GatewayClient(location, patience_s=0)
-        return lease.number
+        return lease
 
     def _open_state(self, application: Application, files: GatewayFiles) -> StateDirectory:
         settings = self._settings

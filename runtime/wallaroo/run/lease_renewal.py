@@ -10,7 +10,7 @@ import time
 import structlog
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.internal_api.client import Lease, LeaseClient
+from wallaroo.gateway.internal_api.client import LeaseClient
 from wallaroo.gateway.internal_api.connection import CallRefused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, RENEW_S
 from wallaroo.run.settings import GatewayAccess
@@ -58,8 +58,8 @@ class LeaseRenewal:
         self.lost: str | None = None
         """Why the lease is lost; None while it is held."""
 
-    def acquire(self, patience_s: float) -> Lease:
-        """The lease, as soon as the gateway grants it.
+    def acquire(self, patience_s: float) -> int:
+        """The number of the lease, as soon as the gateway grants it.
 
         If another driver holds it, this waits until the lease of a dead driver would have lapsed.
 

@@ -7,16 +7,19 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import structlog
 
+from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.engine import launch
 from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.session import Launch
+from wallaroo.gateway.internal_api.client import chunks_address
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.resolution.unused_addresses import unused_addresses
@@ -139,6 +142,29 @@ class Lifecycle(ABC):
         launched = launch(settings, state.layout, scratch)
         self._stack.callback(launched.stop)
         return launched
+
+    def _run_engine(
+        self,
+        settings: EngineSettings,
+        application: Application,
+        state: StateDirectory,
+        location: str,
+        lease: int,
+        launched: Launch,
+        scratch: Path,
+    ) -> None:
+        """Complete what `_launch` began, with the gateway at *location*."""
+        self._engine = RunningEngine(
+            settings,
+            Program(application, state.fixed.buckets),
+            state.layout,
+            lease,
+            partial(chunks_address, location, lease),
+            launched,
+            scratch,
+            self._on_published,
+        )
+        self._pause = Pause(self._engine)
 
     def _serve_dashboard(self, application: Application, location: str) -> Dashboard | None:
         """Serve the dashboard, unless it is disabled; *location* is that of the internal API."""

@@ -15,11 +15,9 @@ from rich.console import Console
 
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import UserLogs
-from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.internal_api.connector import Connector
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.settings import check_sinks
 from wallaroo.loading.frozen_code import recorded
@@ -31,7 +29,6 @@ from wallaroo.run.dashboard_feed import Dashboard
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.live_view import LiveView, can_show
 from wallaroo.run.local_gateway import Command, LocalGateway, check_socket_path
-from wallaroo.run.pausing import Pause
 from wallaroo.run.reload.reloader import Reloader, check_reloadable
 from wallaroo.run.reload.signature import serves_as_before
 from wallaroo.run.reload.trial import Trial, check_that_sources_end
@@ -87,7 +84,6 @@ class LocalRun(Lifecycle):
         application, code = self._load_first(settings.engine.application)
         self._check(application)
         state = self._open_state(application)
-        program = Program(application, state.fixed.buckets)
         self._local_gateway = gateway = LocalGateway(
             settings, self._gateway_command, state.path, scratch
         )
@@ -108,11 +104,10 @@ class LocalRun(Lifecycle):
         )
         launched = self._launch(engine_settings, state, scratch)
         self._start_gateway(self._imported, application)
-        connector = Connector(gateway.location, self._client.claim(_HOLDER).number)
-        self._engine = RunningEngine(
-            engine_settings, program, state.layout, connector, launched, scratch, self._on_published
+        lease = self._client.claim(_HOLDER)
+        self._run_engine(
+            engine_settings, application, state, gateway.location, lease, launched, scratch
         )
-        self._pause = Pause(self._engine)
         self._stack.callback(self._stop_engine)
         self._shown = dashboard = self._serve_dashboard(application, gateway.location)
         if dashboard is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -14,7 +15,7 @@ from wallaroo.engine.realtime.engine import launch
 from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.internal_api.connector import Connector
+from wallaroo.gateway.internal_api.client import chunks_address
 from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
 from wallaroo.run.settings import GatewayAccess
 from wallaroo.run.state.classes import check_state_classes
@@ -47,13 +48,13 @@ def finish_unfinished_epoch(
     renewal = LeaseRenewal(gateway.location, socket.gethostname())
     lease = renewal.acquire(gateway.patience_s)
     program = Program(application, state.fixed.buckets)
-    connector = Connector(gateway.location, lease.number)
+    address = partial(chunks_address, gateway.location, lease)
     try:
-        agree(state, GatewayFiles(gateway.location, lease.number))
+        agree(state, GatewayFiles(gateway.location, lease))
         with tempfile.TemporaryDirectory(prefix="wallaroo-") as directory:
             scratch, layout = Path(directory), state.layout
             launched = launch(settings, layout, scratch)
-            running = RunningEngine(settings, program, layout, connector, launched, scratch)
+            running = RunningEngine(settings, program, layout, lease, address, launched, scratch)
             try:
                 finish(running, gateway.patience_s)
             finally:

@@ -40,8 +40,9 @@ from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.errors import DamagedFile, RuntimeFailure
-from wallaroo.gateway.chunks import reports, room
+from wallaroo.gateway.chunks import reports
 from wallaroo.gateway.chunks.pace import Pace
+from wallaroo.gateway.outbox import room
 from wallaroo.model.application import Application
 from wallaroo.resolution.application import resolve
 from wallaroo.resolution.gathered_steps import longest_wait

@@ -152,7 +152,7 @@ def test_a_driver_of_another_version_is_told_both(
         GatewayClient(location).claim("other")
     monkeypatch.undo()
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
-    assert GatewayClient(location).claim("of the gateway's version").number == 1
+    assert GatewayClient(location).claim("of the gateway's version") == 1
 
 
 def test_an_earlier_driver_may_do_nothing_any_more(
@@ -162,12 +162,12 @@ def test_an_earlier_driver_may_do_nothing_any_more(
     file.write_text(f"{TOKEN}\n")
     monkeypatch.setenv(TOKEN_FILE_VARIABLE, str(file))
     first, second = GatewayClient(location), GatewayClient(location)
-    assert first.claim("first").number == 1
+    assert first.claim("first") == 1
     assert first.hot_keys() == []
     with pytest.raises(CallRefused, match="two drivers cannot run one application"):
         second.claim("second")
     clock.now += LAPSE_S
-    assert second.claim("second").number == 2
+    assert second.claim("second") == 2
     worker = GatewayClient(location, claim=1)
     with pytest.raises(CallRefused, match="fenced out: the driver second has acquired"):
         first.renew_claim()

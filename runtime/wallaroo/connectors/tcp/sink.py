@@ -9,6 +9,7 @@ receiver of numbered outputs reports what it has: then only that counts.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -29,9 +30,9 @@ from wallaroo.connectors.tcp.numbering import remark_on_change
 from wallaroo.connectors.tcp.resolve import TCPSink
 from wallaroo.errors import reason_of
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.outbox.queues import Delivery
+from wallaroo.gateway.outbox.room import with_room
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.numbered import HEADER, NUMBER, sequenced
@@ -356,16 +357,10 @@ class TCPSender:
             position = self._flight.popleft().position
         if position:
             self._progressed = True
-            self._note_delivered(position)
-
-    def _note_delivered(self, position: int) -> None:
-        """Note it on disk, when that has room; a stop before means that it is sent again."""
-        while True:
-            try:
-                return self._outbox.delivered(self._index, position)
-            except sqlite3.Error as error:
-                if not lacks_room(error) or self._stopping.wait(_RETRY_FIRST_S):
-                    raise
+            with contextlib.suppress(ConnectionError):  # it stops, and sends them again
+                with_room(
+                    lambda: self._outbox.delivered(self._index, position), self._stopping.is_set
+                )
 
     def _note_acknowledged(self, connection: socket.socket) -> None:
         """Before a broken connection is let go: note what its other side has of each delivery."""

@@ -169,10 +169,6 @@ class PublishedState:
         committed.commit = self.commit  # there may be another one by now
         return committed
 
-    def version_of(self, state: str) -> int:
-        """See `SavedState.version_of`."""
-        return self._committed.version_of(state)
-
     def migrated(self) -> Mapping[str, int]:
         """See `SavedState.migrated`."""
         committed = self._committed.migrated()

@@ -15,7 +15,6 @@ from pathlib import Path
 import structlog
 
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.gateway_api import GatewayAPI
 from wallaroo.engine.realtime.checkpoint import check_partitions
 from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.metrics import EngineMetrics
@@ -26,11 +25,10 @@ from wallaroo.engine.realtime.settings import slots_of
 from wallaroo.engine.realtime.shared_files import fresh_directory
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark import shipping
-from wallaroo.engine.spark.checkpoint.damage import diagnose
-from wallaroo.engine.spark.checkpoint.leftovers import remove_leftovers
+from wallaroo.engine.spark.checkpoint.damage import diagnose, table_problem
+from wallaroo.engine.spark.checkpoint.epochs import remove_leftovers
 from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
 from wallaroo.engine.spark.checkpoint.schemas import note_schemas
-from wallaroo.engine.spark.checkpoint.tables import table_problem
 from wallaroo.engine.spark.executors import Executors
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
@@ -59,7 +57,8 @@ class RunningEngine:
         settings: How to run it.
         program: The application, ready to run.
         layout: Its state.
-        gateway: Its gateway.
+        lease: Number of the driver's lease on the gateway.
+        gateway: Returns the address of the gateway's socket for chunks, or raises `RuntimeFailure`.
         launched: Spark, as it starts.
         scratch: Directory for temporary files.
         on_published: Called with what was published.
@@ -73,7 +72,8 @@ class RunningEngine:
         settings: EngineSettings,
         program: Program,
         layout: StateLayout,
-        gateway: GatewayAPI,
+        lease: int,
+        gateway: Callable[[], str],
         launched: Launch,
         scratch: Path,
         on_published: OnPublished = lambda _news: None,
@@ -108,7 +108,7 @@ class RunningEngine:
             self._job = Job(
                 found,
                 "",
-                gateway.claim,
+                lease,
                 0,
                 layout.checkpoint,
                 layout.partitions,
@@ -144,7 +144,7 @@ class RunningEngine:
         if self._placement is not None:
             self._placement.take()
         try:
-            address = self._gateway.chunks_address()
+            address = self._gateway()
         except RuntimeFailure as error:
             raise NotYet(str(error)) from error
         files = fresh_directory(self._checkpoint) if self._placement is None else None

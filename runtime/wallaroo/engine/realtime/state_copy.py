@@ -20,7 +20,6 @@ from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded
 from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.migrations import FIRST
 from wallaroo.model.timing import KeyTime
 from wallaroo.wire.chunk_messages import CheckpointPosition
 
@@ -102,11 +101,6 @@ class NotedState:
         self._bucket = self._cache.read(records)
         self.unloaded: list[Unloaded] = []
         """Entities that `entities` has reached so far and could not load."""
-
-    def version_of(self, state: str) -> int:
-        """See `SavedState.version_of`."""
-        versions = self._program.application.partitions[state].versions
-        return FIRST if versions is None else versions.current
 
     def migrated(self) -> Mapping[str, int]:
         """See `SavedState.migrated`."""

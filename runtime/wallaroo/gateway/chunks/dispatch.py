@@ -20,7 +20,6 @@ from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.position_check import check_agreement
 from wallaroo.gateway.chunks.reports import PublicationReports
-from wallaroo.gateway.chunks.room import with_room
 from wallaroo.gateway.chunks.spacing import Spacing
 from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.chunks.ticks import Ticks
@@ -28,6 +27,7 @@ from wallaroo.gateway.dead_letters.evidence import EvidenceFinder, Stopped
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.chunks import FinishedChunk, QueryProgress
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.room import with_room
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.chunk_messages import (
     BEGIN,
@@ -421,4 +421,7 @@ class ChunkRun:
             driver.send(frame)
 
     def _with_room(self, transact: Callable[[], _Result]) -> _Result:
+        if self._closed:
+            msg = "the query was cut off"
+            raise ConnectionError(msg)
         return with_room(transact, lambda: self._closed)

@@ -6,11 +6,13 @@ Drivers hold their lease with `LeaseClient`, commands use `ControlClient` and `D
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import Holdings
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
 from wallaroo.gateway.internal_api.connection import GatewayConnection
+from wallaroo.gateway.internal_api.location import chunks_socket
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.gateway.internal_api.versions import introduction
 from wallaroo.metrics.samples import HotKey, Sample, from_json
@@ -79,30 +81,25 @@ class DeadLetterClient(GatewayConnection):
         return int(self._ask("replay_letters", asdict(choice)))
 
 
-@dataclass(frozen=True)
-class Lease:
-    """The right of one driver to use a gateway."""
-
-    number: int
-    """Its number, which is the fencing token."""
-
-
 class LeaseClient(GatewayConnection):
     """The lease of a gateway, for drivers."""
 
-    def claim(self, holder: str) -> Lease:
+    def claim(self, holder: str) -> int:
         """Acquire the gateway's lease, under which all further calls are made.
 
         Args:
             holder: Name of the driver; another driver of the same name loses its lease at once.
 
+        Returns:
+            Its number, which is the fencing token.
+
         Raises:
             Refused: Another driver has the lease, and is alive.
             RuntimeFailure: The gateway speaks another version of the internal API.
         """
-        claim = Lease(**self._ask("claim", {"holder": holder, **introduction()}))
-        self._claim = claim.number
-        return claim
+        answer = self._ask("claim", {"holder": holder, **introduction()})
+        self._claim = number = int(answer["number"])
+        return number
 
     def renew_claim(self) -> None:
         """Report that the driver is alive.
@@ -119,3 +116,20 @@ class LeaseClient(GatewayConnection):
 
 class GatewayClient(ControlClient, DeadLetterClient, LeaseClient):
     """Everything that a gateway offers."""
+
+
+def chunks_address(location: str, lease: int) -> str:
+    """The address of the socket for chunks of the gateway whose internal API is at *location*.
+
+    Raises:
+        RuntimeFailure: The gateway does not answer, or has none.
+    """
+    if (path := chunks_socket(location)) is not None:
+        return str(path)
+    port = ControlClient(location, claim=lease, patience_s=0).chunks_port()
+    if port is None:
+        msg = "the gateway takes no chunks: start it with --token-file"
+        raise RuntimeFailure(msg)
+    scheme, _, address = location.partition("://")
+    host, _, _ = address.rpartition(":")
+    return f"{'tls' if scheme == 'https' else 'tcp'}://{host}:{port}"

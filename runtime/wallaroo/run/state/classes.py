@@ -66,7 +66,7 @@ class Shape:
         if kind.__module__ == "builtins":
             return cls(kind.__module__, kind.__qualname__, {})
         fields = {name: type(value).__name__ for name, value in _attributes(entity).items()}
-        version = FIRST if partition.versions is None else partition.versions.current
+        version = partition.version
         return cls(kind.__module__, kind.__qualname__, fields, version, version)
 
     def problem_with(self, new: Self, versions: Versions | None) -> str | None:

@@ -14,10 +14,13 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wallaroo.engine.spark.checkpoint.xxhash import xxhash32
 from wallaroo.errors import RESTORE, damaged
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TableProblem = Callable[[Path], str | None]
 """Returns what is wrong with a table of RocksDB; None if nothing is."""
@@ -198,3 +201,25 @@ def _block_size(data: bytes, place: int) -> int | None:
     if original and xxhash32(content, _SEED) & _SUM_BITS != checksum:
         return None
     return _BLOCK.size + int(size)
+
+
+def table_problem(session: SparkSession, file: Path) -> str | None:
+    """What is wrong with the table *file*; None if nothing is, or Spark's Java has ended."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    rocksdb = session._jvm.org.rocksdb
+    try:
+        rocksdb.RocksDB.loadLibrary()
+        options = rocksdb.Options()
+        reader = rocksdb.SstFileReader(options)
+        try:
+            reader.open(str(file))
+            reader.verifyChecksum()
+        finally:
+            reader.close()
+            options.close()
+    except Py4JJavaError as error:
+        return str(error.java_exception.getMessage()).partition(" in /")[0]
+    except (Py4JError, OSError):
+        return None
+    return None

@@ -45,3 +45,17 @@ def last_commit(checkpoint: Path) -> Commit | None:
         return None
     last = max(commits, key=lambda file: int(file.name))
     return Commit(int(last.name), last.stat().st_mtime)
+
+
+def remove_leftovers(checkpoint: Path) -> None:
+    """Remove files of the logs of *checkpoint* that were being written when Spark was killed.
+
+    Spark refuses to run the first epoch if the log of commits has any file, even such a one. No
+    query may be running, and one that still is cannot commit any more.
+
+    Args:
+        checkpoint: Its directory, which need not exist.
+    """
+    for log in ("offsets", "commits"):
+        for file in (checkpoint / log).glob(".*.tmp"):
+            file.unlink(missing_ok=True)

@@ -11,7 +11,6 @@ from wallaroo.dataflow.entities import EntityCache
 from wallaroo.dataflow.program import Program, codecs_of, versions_in
 from wallaroo.engine.spark.checkpoint.epochs import last_commit
 from wallaroo.engine.spark.checkpoint.reader import read_state
-from wallaroo.model.migrations import FIRST
 from wallaroo.model.timing import KeyTime
 
 if TYPE_CHECKING:
@@ -39,11 +38,6 @@ class CheckpointState:
         self._migrated: Mapping[str, int] = {}
         self._times: Mapping[Any, KeyTime] = {}
         """Those of the entities that `entities` yields."""
-
-    def version_of(self, state: str) -> int:
-        """See `SavedState.version_of`."""
-        versions = self._program.application.partitions[state].versions
-        return FIRST if versions is None else versions.current
 
     def migrated(self) -> Mapping[str, int]:
         """See `SavedState.migrated`."""

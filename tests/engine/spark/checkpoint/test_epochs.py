@@ -1,10 +1,10 @@
-"""What a killed Spark has left unfinished in a checkpoint."""
+"""The epochs of a checkpoint, and what a killed Spark has left unfinished of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from wallaroo.engine.spark.checkpoint.leftovers import remove_leftovers
+from wallaroo.engine.spark.checkpoint.epochs import remove_leftovers
 
 
 def test_unfinished_files_of_the_logs_are_removed(tmp_path: Path) -> None:

@@ -23,22 +23,23 @@ def with_room(transact: Callable[[], _Result], is_over: Callable[[], bool]) -> _
 
     Args:
         transact: A transaction.
-        is_over: Whether the transaction is no longer needed.
+        is_over: Whether it is no longer worth waiting.
 
     Raises:
-        ConnectionError: The transaction is no longer needed.
+        ConnectionError: There was no room, and waiting was no longer worth it.
         sqlite3.Error: It fails for another reason.
     """
     logged = False
-    while not is_over():
+    while True:
         try:
             return transact()
         except sqlite3.Error as error:
             if not lacks_room(error):
                 raise
+            if is_over():
+                msg = "the disk has no room, and nothing waits any more"
+                raise ConnectionError(msg) from error
             if not logged:
                 logged = True
                 log.warning("outbox waits", reason=f"the disk has no room: {error}")
-            time.sleep(_PAUSE_S)
-    msg = "the query was cut off"
-    raise ConnectionError(msg)
+        time.sleep(_PAUSE_S)
