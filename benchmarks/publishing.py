@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from benchmarks import streams
 from wallaroo.dataflow.buckets import Changes
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.outbox.chunks import FinishedChunk
@@ -89,13 +89,13 @@ class Saving(NamedTuple):
 
 def saving(state: State, messages: int, seed: int = 7) -> Saving:
     """Save the entities that *messages* messages of random keys change, again and again."""
-    cache, rng, keys = EntityCache(["state"]), random.Random(seed), list(state.entities)
+    serializer, rng, keys = EntitySerializer(["state"]), random.Random(seed), list(state.entities)
     taken: list[float] = []
     size, deadline = 0, time.monotonic() + _BUDGET_S
     while len(taken) < 3 or time.monotonic() < deadline:
         changed = {key: state.entities[key] for key in rng.choices(keys, k=messages)}
         began = time.perf_counter()
-        record = cache.record(Changes([changed], [set()]))
+        record = serializer.record(Changes([changed], [set()]))
         taken.append(time.perf_counter() - began)
         size = len(record)
     taken.sort()

@@ -11,8 +11,8 @@ import pytest
 
 from tests.helpers import framing_of
 from wallaroo.dataflow.decoding import Router
-from wallaroo.dataflow.entities import EntityCache
-from wallaroo.dataflow.program import Program, codecs_of, versions_in
+from wallaroo.dataflow.entities import EntitySerializer
+from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
@@ -30,10 +30,7 @@ class Driven:
         self.tally = Tally()
         self.outputs: dict[str, list[bytes]] = defaultdict(list)
         self._levels = range(1, self.program.levels.count + 1)
-        names = [partition.name for partition in self.program.partitions]
-        self._cache = EntityCache(
-            names, codecs_of(self.program), versions=versions_in(self.program)
-        )
+        self._serializer = EntitySerializer.of(self.program)
         self._logs: dict[tuple[int, int], list[bytes]] = {
             (level, bucket): [] for level in self._levels for bucket in range(BUCKETS)
         }
@@ -46,7 +43,7 @@ class Driven:
 
     def restart(self) -> None:
         """Forget what is in memory, and read it from the logs of the buckets."""
-        self._buckets = {bucket: self._cache.read(log) for bucket, log in self._logs.items()}
+        self._buckets = {bucket: self._serializer.read(log) for bucket, log in self._logs.items()}
 
     def batch(self, blocks: Sequence[Sequence[Block]]) -> None:
         """Run *blocks*, each in a task of its own, then level by level what is sent to buckets."""
@@ -63,7 +60,7 @@ class Driven:
                     runner = StateRunner(self.program, results, level)
                     changes = runner.run(blobs, bucket, self._buckets[level, bucket])
                     if changes:
-                        record = self._cache.record(changes)
+                        record = self._serializer.record(changes)
                         self._logs[level, bucket].append(record)
                     results.close()
                     new = runner.sent()

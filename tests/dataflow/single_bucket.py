@@ -7,10 +7,10 @@ from typing import Any
 from tests.dataflow.harness import chunks, cut
 from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.decoding import Router
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
-from wallaroo.dataflow.program import Program, codecs_of
+from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.errors import RuntimeFailure
@@ -24,9 +24,9 @@ class Engine:
     def __init__(self, made: Application) -> None:
         self.application = made
         self.program = Program(made, 1)
-        self.cache = EntityCache([p.name for p in self.program.partitions], codecs_of(self.program))
+        self.serializer = EntitySerializer.of(self.program)
         self.records: list[bytes] = []
-        self.bucket = self.cache.read([])
+        self.bucket = self.serializer.read([])
         self.outputs: list[bytes] = []
         self.tally = Tally()
         self.tries = 0
@@ -38,7 +38,7 @@ class Engine:
         try:
             self.run_task(packed, isolated=False)
         except RuntimeFailure:
-            self.bucket = self.cache.read(self.records)
+            self.bucket = self.serializer.read(self.records)
             self.run_task(packed, isolated=True)
 
     def run_task(self, packed: list[Packed], *, isolated: bool) -> None:
@@ -57,19 +57,19 @@ class Engine:
             return StateRunner(program, results).run([one.blob for one in packed], 0, bucket)
 
         if isolated:
-            saves = Saves(Saving(self.cache, bucket), lambda made: made)
+            saves = Saves(Saving(self.serializer, bucket), lambda made: made)
             changes = run_isolated(self.program, results, 60.0, run, saves)
         else:
             changes = run(self.program, results)
         if changes:
-            self.records.append(self.cache.record(changes))
+            self.records.append(self.serializer.record(changes))
         results.close()
         self.outputs += made
         self.tally.merge(told)
 
     def read(self) -> Bucket:
         """What a process that starts now has."""
-        return EntityCache(self.cache.partitions, self.cache.codecs).read(self.records)
+        return EntitySerializer.of(self.program).read(self.records)
 
     def state(self) -> dict[str, list[str]]:
         """The texts of each entity of it."""

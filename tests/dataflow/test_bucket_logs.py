@@ -9,7 +9,7 @@ import pytest
 
 from wallaroo.dataflow.bucket_logs import Head, check_age, checked, log_name
 from wallaroo.dataflow.buckets import Changes
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.errors import RESTORE, DamagedFile
 
 NAME = log_name('{"id":"a-b"}', 3)
@@ -22,12 +22,12 @@ class Log:
 
     def opened(self) -> set[str]:
         """The keys that a process reads."""
-        cache = EntityCache(["words"])
-        return set(cache.read(checked(NAME, self.head, self.records)).entities[0])
+        serializer = EntitySerializer(["words"])
+        return set(serializer.read(checked(NAME, self.head, self.records)).entities[0])
 
 
 def record(key: str) -> bytes:
-    return EntityCache(["words"]).record(Changes([{key: [key]}], [set()]))
+    return EntitySerializer(["words"]).record(Changes([{key: [key]}], [set()]))
 
 
 def log_of(*keys: str, name: str = NAME) -> Log:
@@ -45,7 +45,7 @@ def test_a_log_as_it_was_written_is_read() -> None:
 
 def test_a_log_that_was_replaced_by_a_base_is_read() -> None:
     log = log_of("a", "b")
-    base = EntityCache(["words"]).record(Changes([{"a": 1, "b": 2}], [set()]))
+    base = EntitySerializer(["words"]).record(Changes([{"a": 1, "b": 2}], [set()]))
     log.head = log.head.rebased(base, log.records[-1])
     log.records = [base, log.records[-1]]
     assert log.head.log_bytes == log.head.base_bytes == len(base)

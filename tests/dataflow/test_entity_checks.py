@@ -314,7 +314,7 @@ def fill(text: str, seen: Seen) -> tuple[str, bool]:
 
 def test_a_message_after_which_its_entity_is_too_large_is_set_aside() -> None:
     engine = Engine(application(step=fill))
-    engine.cache.limit_bytes = 1024**2
+    engine.serializer.limit_bytes = 1024**2
     engine.batch(["a 700", "b 400"])  # more than the limit together
     engine.batch(["a 300", "a 500", "a 100", "b 500", "b 2048", "c 1500"])
     assert engine.tries == 3  # nothing but the sizes of single entities counts

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.dataflow.graphs import isomorphic, reloaded
 from wallaroo.dataflow.buckets import Bucket, Changes
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 
 
 class Open:
@@ -144,17 +144,17 @@ batches = st.lists(
 def test_each_entity_comes_back_as_pickling_it_gives(
     batches: list[dict[int, tuple[int, Any]]], common: int, alike: bool
 ) -> None:
-    cache, followed, records = EntityCache(["s"]), Bucket([{}]), list[bytes]()
+    serializer, followed, records = EntitySerializer(["s"]), Bucket([{}]), list[bytes]()
     due: dict[int, Any] = {}
     for batch in batches:
         graphs = {
             key: a_graph(random.Random(seed), _MADE[common] if alike else kind)
             for key, (seed, kind) in batch.items()
         }
-        records.append(cache.record(Changes([graphs], [set()])))
+        records.append(serializer.record(Changes([graphs], [set()])))
         due |= {key: reloaded(graph) for key, graph in graphs.items()}
-        cache.apply(records[-1], followed)
-        again = cache.read(records).entities[0]
+        serializer.apply(records[-1], followed)
+        again = serializer.read(records).entities[0]
         assert followed.entities[0].keys() == again.keys() == due.keys()
         for key, one in due.items():
             assert isomorphic(one, followed.entities[0][key])
@@ -204,15 +204,15 @@ class Keeper:
     ],
 )
 def test_what_an_entity_holds_changes_it_also_after_a_reload(kind: Any, add: Any) -> None:
-    cache, records = EntityCache(["s"]), list[bytes]()
+    serializer, records = EntitySerializer(["s"]), list[bytes]()
     for turn in range(1, 5):
-        entities = cache.read(records).entities[0]
+        entities = serializer.read(records).entities[0]
         for key in range(3):
             entity = entities.setdefault(key, kind())
             assert add(entity) == 2 * turn - 1
             assert add(entity) == 2 * turn
             assert entity.count == 2 * turn
-        records.append(cache.record(Changes([entities], [set()])))
+        records.append(serializer.record(Changes([entities], [set()])))
 
 
 class Ordered:
@@ -222,20 +222,20 @@ class Ordered:
 
 
 def test_attributes_come_back_in_their_order() -> None:
-    cache, bucket = EntityCache(["s"]), Bucket([{}])
+    serializer, bucket = EntitySerializer(["s"]), Bucket([{}])
     for batch in (
         {1: Ordered("a", "b"), 2: Ordered("b", "a")},
         {1: Ordered("b", "a"), 2: Ordered("b", "a")},
     ):
-        cache.apply(cache.record(Changes([batch], [set()])), bucket)
+        serializer.apply(serializer.record(Changes([batch], [set()])), bucket)
         for key, entity in bucket.entities[0].items():
             assert list(vars(entity)) == list(vars(batch[key]))
 
 
 def test_what_one_object_was_for_two_keys_is_an_entity_for_each_afterwards() -> None:
-    cache, bucket = EntityCache(["s"]), Bucket([{}])
+    serializer, bucket = EntitySerializer(["s"]), Bucket([{}])
     one = Open(a=1, b=Open())
     for batch in ({1: one, 2: one}, {1: Open(a=1, b=2), 2: Open(a=3, b=4)}):
-        cache.apply(cache.record(Changes([batch], [set()])), bucket)
+        serializer.apply(serializer.record(Changes([batch], [set()])), bucket)
     found = bucket.entities[0]
     assert [found[1].a, found[2].a] == [1, 3]

@@ -27,7 +27,7 @@ from tests.helpers import MISBEHAVING, PATIENCE_S
 from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.call_timeout import INTERRUPT, CallTimeout
 from wallaroo.dataflow.decoding import Router
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.process_health import note_connections
@@ -247,14 +247,14 @@ def isolated_and_saved(application: Application, texts: Sequence[str]) -> tuple[
 
     results = TaskResults(deliver)
     blobs = [packed.blob for packed in Router(program, results).route(block)]
-    cache = EntityCache([partition.name for partition in program.partitions])
-    bucket = cache.read([])
+    serializer = EntitySerializer([partition.name for partition in program.partitions])
+    bucket = serializer.read([])
 
     def run(program: Program, results: TaskResults) -> Changes:
         return StateRunner(program, results, 1).run(blobs, 0, bucket)
 
-    saves = Saves(Saving(cache, bucket), lambda changes: changes)
-    cache.record(run_isolated(program, results, LIMIT_S, run, saves))
+    saves = Saves(Saving(serializer, bucket), lambda changes: changes)
+    serializer.record(run_isolated(program, results, LIMIT_S, run, saves))
     results.close()
     return b"".join(of.data for of in outputs), tally.set_aside
 

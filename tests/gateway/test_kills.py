@@ -19,7 +19,7 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import OUTBOX
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.outbox.published import PublishedChanges
+from wallaroo.gateway.outbox.published import published_changes
 
 APP = """
 import pathlib
@@ -125,7 +125,7 @@ def test_what_is_written_is_there_once_through_any_number_of_kills(killed: Kille
 
 def changes_in(state: Path) -> list[bytes]:
     """The changes of state that the outbox has."""
-    return PublishedChanges(state / OUTBOX)(RUN, 0) or []
+    return published_changes(state / OUTBOX, RUN, 0) or []
 
 
 @pytest.mark.parametrize("place", ["outbox-before-publish", "outbox-after-publish"])

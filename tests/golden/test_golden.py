@@ -15,8 +15,8 @@ from tests.golden import ALL, BUCKETS, HERE, PRESENT, Golden, entities
 from tests.helpers import unpack
 from tests.spark.in_process import InProcess
 from wallaroo.dataflow.buckets import Changes
-from wallaroo.dataflow.entities import EntityCache
-from wallaroo.dataflow.program import Program, codecs_of
+from wallaroo.dataflow.entities import EntitySerializer
+from wallaroo.dataflow.program import Program
 from wallaroo.errors import UsageError
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import FORMAT, StateDirectory, read_fixed
@@ -129,10 +129,10 @@ MODULE = re.compile(rb"wallaroo\.\w+(?:\.\w+)*")
 def record_of(golden: Golden) -> bytes:
     """The state of *golden* as one record of a bucket's log."""
     program = Program(golden.application.load(), BUCKETS)
-    cache = EntityCache([partition.name for partition in program.partitions], codecs_of(program))
+    serializer = EntitySerializer.of(program)
     state = simulate(program.application, golden.before).state
-    changes = Changes([state[name] for name in cache.partitions], [{"gone"} for _ in state])
-    return cache.record(changes)
+    changes = Changes([state[name] for name in serializer.partitions], [{"gone"} for _ in state])
+    return serializer.record(changes)
 
 
 def test_classes_that_are_saved_keep_their_names() -> None:

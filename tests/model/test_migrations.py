@@ -17,7 +17,7 @@ import wallaroo
 from tests.dataflow.harness import Driven, chunks
 from wallaroo.api.timers import Timers
 from wallaroo.dataflow.buckets import Changes
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.program import Program
 from wallaroo.errors import ApplicationError, UsageError
 from wallaroo.model.application import Application
@@ -96,13 +96,13 @@ def code(*parts: str, form: dict[str, str] = DICT) -> Any:
     return module
 
 
-def cache(kind: Any) -> EntityCache:
+def serializer(kind: Any) -> EntitySerializer:
     versions = Versions.of(kind)
-    return EntityCache(["totals"], versions={} if versions is None else {0: versions})
+    return EntitySerializer(["totals"], versions={} if versions is None else {0: versions})
 
 
 def record(kind: Any, entities: dict[Any, Any]) -> bytes:
-    return cache(kind).record(Changes([entities], [set()]))
+    return serializer(kind).record(Changes([entities], [set()]))
 
 
 notes = st.none() | st.integers() | st.text(max_size=3) | st.builds(Own)
@@ -126,7 +126,7 @@ def test_entities_of_every_form_are_migrated_step_by_step(
         entity.note = note
     part = record(kind, saved)
     later = code(*LAST, form=form).Totals
-    found = cache(later)
+    found = serializer(later)
     bucket = found.read([part])
     assert not bucket.unloaded
     (entities,) = bucket.entities
@@ -135,7 +135,7 @@ def test_entities_of_every_form_are_migrated_step_by_step(
         key: ([count], str(note)) for key, (count, note) in told.items()
     }
     assert found.migrated == {0: len(told)}
-    again = cache(later)
+    again = serializer(later)
     assert not again.read([record(later, entities)]).unloaded
     assert not again.migrated, "what is saved again has the version of the code"
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_migrated_is_named_and_kept_until_it_can() -> None:
     del wrong.count
     part = record(kind, {"fine": fine, "wrong": wrong})
     later = code(*LAST).Totals
-    found = cache(later)
+    found = serializer(later)
     bucket = found.read([part])
     assert bucket.entities == [{"fine": bucket.entities[0]["fine"]}]
     ((where, unloaded),) = bucket.unloaded.items()
@@ -159,7 +159,7 @@ def test_what_cannot_be_migrated_is_named_and_kept_until_it_can() -> None:
     # a record of all entities, as it is written when a log has grown
     base = found.record(Changes(bucket.entities, [set()]), bucket.unloaded, grown=False)
     lenient = MIGRATIONS.replace('.pop("count")', '.pop("count", 7)')
-    better = cache(code(THIRD, lenient, MORE).Totals).read([base])
+    better = serializer(code(THIRD, lenient, MORE).Totals).read([base])
     assert not better.unloaded
     assert better.entities[0]["wrong"].votes == [7]
 
@@ -167,7 +167,7 @@ def test_what_cannot_be_migrated_is_named_and_kept_until_it_can() -> None:
 def test_an_entity_of_a_later_version_is_kept() -> None:
     kind = code(*LAST).Totals
     part = record(kind, {"a": kind()})
-    earlier = cache(code(FIRST).Totals)
+    earlier = serializer(code(FIRST).Totals)
     (unloaded,) = earlier.read([part]).unloaded.values()
     assert "it is of version 3 of its class, and the code has version 1" in str(unloaded)
 
@@ -184,7 +184,7 @@ def test_a_result_that_does_not_fit_is_told(migration: str, sentence: str) -> No
     kind = code(FIRST).Totals
     part = record(kind, {"a": kind()})
     made = code(SECOND, f"{MIGRATIONS.split('    fields', maxsplit=1)[0]}    {migration}\n").Totals
-    (unloaded,) = cache(made).read([part]).unloaded.values()
+    (unloaded,) = serializer(made).read([part]).unloaded.values()
     assert sentence in str(unloaded)
 
 
@@ -252,7 +252,7 @@ def test_an_export_of_earlier_code_is_imported(form: Any, tmp_path: Path) -> Non
     (imported,) = read_entities(file, form, "export", versions)
     assert (imported.entity.votes, imported.time) == ([5], time)
     ((_, record),) = Packer(Program(made, 8)).pack([imported])
-    bucket = EntityCache(["count"], versions={0: versions["count"]}).read([record])
+    bucket = EntitySerializer(["count"], versions={0: versions["count"]}).read([record])
     assert (bucket.entities[0]["a"].votes, bucket.unloaded) == ([5], {})
     file.write_bytes(written_entity("count", "a", imported.entity, form, None, 9))
     with pytest.raises(UsageError, match="it is of version 9 of its class"):
@@ -313,7 +313,7 @@ def test_objects_that_an_entity_refers_to_and_that_refer_back_are_migrated_with_
     kind = code(TREE).Tree
     part = record(kind, {"a": kind(), "b": kind()})
     later = code(LATER_TREE).Tree
-    bucket = cache(later).read([part])
+    bucket = serializer(later).read([part])
     assert not bucket.unloaded
     for tree in bucket.entities[0].values():
         assert tree.me is tree
@@ -344,7 +344,7 @@ def test_what_refers_to_an_entity_with_slots_is_not_left_as_it_was(
         entity.children[0].me = None
     part = record(kind, {"a": entity})
     later = code(with_slots(LATER_TREE, "parent", "me", "weight", "children")).Tree
-    (unloaded,) = cache(later).read([part]).unloaded.values()
+    (unloaded,) = serializer(later).read([part]).unloaded.values()
     assert sentence in str(unloaded.error)
 
 

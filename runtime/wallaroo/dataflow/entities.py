@@ -5,10 +5,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded, Where
-from wallaroo.dataflow.savable import Codec, Unsavable, saved, too_large
+from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.savable import Codec, Unsavable, codec_of, saved, too_large
 from wallaroo.dataflow.saved_entities import Saved
 from wallaroo.dataflow.state_records import (
     StateChanges,
@@ -24,7 +25,7 @@ from wallaroo.user_code.exceptions import describe_error, pass_interrupt
 
 
 @dataclass
-class EntityCache:
+class EntitySerializer:
     """Reads and writes the records of an application's entities.
 
     Args:
@@ -42,6 +43,18 @@ class EntityCache:
     """Number of entities that were loaded from an earlier version, by partition number."""
     _tried: set[tuple[int, type]] = field(default_factory=set)
     """Classes, by partition, of which an object was loaded after saving, as a check."""
+
+    @classmethod
+    def of(cls, program: Program, limit_bytes: int | None = None) -> Self:
+        """The serializer of the application of *program*."""
+        application, partitions = program.application, program.partitions
+        codecs = [codec_of(application, partition) for partition in partitions]
+        return cls(
+            [partition.name for partition in partitions],
+            {number: codec for number, codec in enumerate(codecs) if codec is not None},
+            limit_bytes,
+            {n: one.versions for n, one in enumerate(partitions) if one.versions is not None},
+        )
 
     def read(self, records: Iterable[bytes]) -> Bucket:
         """Return the bucket that results from *records*.

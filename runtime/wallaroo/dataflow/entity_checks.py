@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from wallaroo.dataflow.buckets import Bucket, Changes
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.savable import RECENT, CheckedEntity, Unsavable, settle_all
 from wallaroo.dataflow.steps.multiple_outputs import pair_of
@@ -61,16 +61,16 @@ class Suspects:
 class Saving:
     """A bucket, and how it is saved."""
 
-    cache: EntityCache
+    serializer: EntitySerializer
     bucket: Bucket
 
     def unsaved(self, changes: Changes) -> Suspects:
         """Return the entities among *changes* that cannot be saved."""
         try:
-            self.cache.record(changes)
+            self.serializer.record(changes)
         except RuntimeFailure:
             unsavable = {
-                number: frozenset(self.cache.problems(number, entities))
+                number: frozenset(self.serializer.problems(number, entities))
                 for number, entities in enumerate(changes.changed)
             }
             return Suspects({number: keys for number, keys in unsavable.items() if keys})
@@ -217,13 +217,13 @@ class Checks:
         return None if entry is None else entry[1]
 
     def _add(self, number: int, key: Any, entity: Any) -> tuple[Any, CheckedEntity]:
-        partition, cache = self._program.partitions[number], self._saving.cache
+        partition, serializer = self._program.partitions[number], self._saving.serializer
         checked = CheckedEntity(
             partition.name,
             entity,
-            cache.codecs.get(number),
+            serializer.codecs.get(number),
             partition.new_entity,
-            cache.limit_bytes,
+            serializer.limit_bytes,
         )
         self._checked[id(entity)] = (entity, checked)
         self._where[checked] = number, key

@@ -14,7 +14,6 @@ from typing import Any
 
 from wallaroo.dataflow.levels import Hop, Levels
 from wallaroo.dataflow.message_snapshots import Carrier
-from wallaroo.dataflow.savable import Codec, codec_of
 from wallaroo.model.application import (
     Application,
     Branch,
@@ -27,7 +26,6 @@ from wallaroo.model.application import (
 )
 from wallaroo.model.endpoints import Sink, Source
 from wallaroo.model.keys.buckets import SAFE, bucket_of, is_safe
-from wallaroo.model.migrations import Versions
 
 _MAX_KNOWN_KEYS = 1 << 16
 """Number of keys whose buckets are cached; more would not fit into the processor's cache."""
@@ -256,15 +254,3 @@ class Program:
             source_path.chain.stage == stage.number and source_path.chain.is_plain
             for source_path in self.source_paths
         )
-
-
-def versions_in(program: Program) -> dict[int, Versions]:
-    """Return the versions of the state classes that have several, by partition number."""
-    versions = {n: partition.versions for n, partition in enumerate(program.partitions)}
-    return {number: of for number, of in versions.items() if of is not None}
-
-
-def codecs_of(program: Program) -> dict[int, Codec]:
-    """Return the custom codecs of the application by partition number."""
-    codecs = [codec_of(program.application, partition) for partition in program.partitions]
-    return {number: codec for number, codec in enumerate(codecs) if codec is not None}

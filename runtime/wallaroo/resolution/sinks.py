@@ -21,6 +21,7 @@ from wallaroo.resolution.problems import (
     name_of,
     not_decorated,
 )
+from wallaroo.wire.rows import encoding_rows
 
 
 class SinkResolver:
@@ -123,6 +124,11 @@ class SinkContext:
         else:
             self.report(not_decorated("encoder", encode, "encode"))
         return encode
+
+    def encode_rows(self) -> Any:
+        """What the encoder does, for a sink of rows."""
+        encode = self.encode()
+        return encoding_rows(encode) if callable(encode) else encode
 
 
 @dataclass(frozen=True)

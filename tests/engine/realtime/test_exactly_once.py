@@ -33,7 +33,7 @@ from tests.engine.realtime.harness import (
 from tests.helpers import wait_until
 from wallaroo.api.builder import DeclaredApplication
 from wallaroo.dataflow.bucket_logs import log_name
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.frames import head_in
 from wallaroo.engine.realtime.partition_state import PartitionState
@@ -564,7 +564,7 @@ def test_a_head_that_spark_hands_back_changed_is_found(tmp_path: Path) -> None:
 def opened(store: Store, application: Application) -> PartitionState:
     """The only partition of what is committed."""
     names = [partition.name for partition in application.partitions.values()]
-    state = PartitionState(EntityCache(names), lambda _number, _key: 0)
+    state = PartitionState(EntitySerializer(names), lambda _number, _key: 0)
     for bucket, slot in enumerate(slots_for(8)):
         head, records = store.logs[slot]
         assert head is not None

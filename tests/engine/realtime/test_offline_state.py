@@ -11,7 +11,7 @@ import pytest
 from tests.engine.realtime.test_checkpoint import committed
 from tests.golden import ALL
 from wallaroo.dataflow.buckets import Changes, Unloaded
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.checkpoint import note_begun
 from wallaroo.engine.realtime.offline_state import PublishedState
@@ -41,7 +41,7 @@ def program() -> Program:
 
 
 def record(changed: Mapping[Any, Any], *forgotten: Any) -> bytes:
-    return EntityCache(["totals"]).record(Changes([dict(changed)], [set(forgotten)]))
+    return EntitySerializer(["totals"]).record(Changes([dict(changed)], [set(forgotten)]))
 
 
 def state_of(
@@ -55,7 +55,7 @@ def state_of(
     committed(directory, 3, CheckpointPosition(50, 5))
     note_begun(directory, CheckpointPosition(50, 5))
 
-    def read_state(_session: Any, _path: Path, epoch: int, _cache: Any) -> Iterator[Any]:
+    def read_state(_session: Any, _path: Path, epoch: int, _serializer: Any) -> Iterator[Any]:
         assert epoch == 3
         yield from ((*one, {}) for one in logged)
 
@@ -90,7 +90,7 @@ def test_later_changes_take_the_place_of_what_spark_has(
 def test_what_cannot_be_loaded_is_told_unless_it_was_replaced(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = EntityCache(["totals"])
+    first = EntitySerializer(["totals"])
     damaged = record({"a": Unloadable(), "b": Unloadable(), "c": Unloadable()})
     late = record({"d": Unloadable(), "a": 1})
     monkeypatch.setattr(Unloadable, "loads", False)

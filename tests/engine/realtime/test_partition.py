@@ -22,6 +22,6 @@ def test_entities_may_take_what_the_job_allows(tmp_path: Path) -> None:
     )
     gateway, java = map(FrameSocket, socket.socketpair())
     partition = Partition(job, job.program(), 0, gateway, java)
-    assert partition._state.cache.limit_bytes == 7
+    assert partition._state.serializer.limit_bytes == 7
     gateway.close()
     java.close()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wallaroo.dataflow.buckets import Changes
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.engine.realtime import partition_state
 from wallaroo.engine.realtime.frames import Appended
 from wallaroo.engine.realtime.partition_state import MIN_LOG_BYTES, PartitionState
@@ -31,7 +31,7 @@ def log(appended: list[Appended]) -> list[bytes]:
 
 def opened(saved: list[list[Appended]]) -> PartitionState:
     """A partition that reads what was *saved* of its buckets."""
-    state = PartitionState(EntityCache(["counts"]), lambda _number, key: key % BUCKETS)
+    state = PartitionState(EntitySerializer(["counts"]), lambda _number, key: key % BUCKETS)
     for bucket, appended in enumerate(saved):
         head = appended[-1].head if appended else None
         state.open(bucket, f"log-{bucket}", head, log(appended))
@@ -128,7 +128,7 @@ def test_an_entity_that_was_saved_before_the_limit_may_be_saved_with_others() ->
     state = opened(saved)
     put(state, 0, bytes(2 * MIN_LOG_BYTES))
     save(state, saved, 1)
-    state.cache.limit_bytes = MIN_LOG_BYTES
+    state.serializer.limit_bytes = MIN_LOG_BYTES
     before = saved[0][-1].head.base_bytes
     for key in range(2, 24, 2):
         put(state, key, bytes(MIN_LOG_BYTES - 1000))

@@ -24,7 +24,7 @@ from tests.engine.realtime.test_exactly_once import two_states
 from tests.golden import ALL
 from wallaroo.cli.main import main
 from wallaroo.dataflow.buckets import Bucket, Changes
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime import state_copy as notes
 from wallaroo.engine.realtime.checkpoint import note_begun
@@ -43,7 +43,7 @@ def program() -> Program:
 
 
 def put(directory: Path, partition: int, entities: dict[Any, Any], chunk: int = 5) -> None:
-    note(directory, partition, 2, chunk, EntityCache(["totals"]), Bucket([entities]))
+    note(directory, partition, 2, chunk, EntitySerializer(["totals"]), Bucket([entities]))
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_state_that_is_noted_is_read_without_spark_with_what_was_published_since
     noted_at_5: Path, program: Program
 ) -> None:
     note_begun(noted_at_5, CheckpointPosition(50, 5))
-    later = EntityCache(["totals"]).record(Changes([{"b": 7, "d": 4}], [{"c"}]))
+    later = EntitySerializer(["totals"]).record(Changes([{"b": 7, "d": 4}], [{"c"}]))
     layout = StateLayout("application", 2, 16, noted_at_5, lambda _run, _after: [later])
     state = PublishedState(no_spark, layout, program)
     assert state.commit is not None
@@ -169,8 +169,8 @@ def test_the_command_shows_a_noted_state_and_starts_no_java(
         committed(state.checkpoint, 0, CheckpointPosition(3, 5), partitions=1)
         total = load(str(directory)).partitions["add up"].new_entity()
         total.amount = 8
-        cache = EntityCache(["add up"])
-        note(state.checkpoint, 0, 1, 5, cache, Bucket([{"apples": total}]))
+        serializer = EntitySerializer(["add up"])
+        note(state.checkpoint, 0, 1, 5, serializer, Bucket([{"apples": total}]))
     monkeypatch.setattr(Java, "__init__", no_java)
     shown = runner.invoke(main, ["state", "show", str(directory), "apples"])
     assert shown.exit_code == 0, shown.output

@@ -8,7 +8,7 @@ import pytest
 
 from wallaroo.gateway.outbox.chunks import FinishedChunk
 from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.gateway.outbox.published import PublishedChanges
+from wallaroo.gateway.outbox.published import published_changes
 from wallaroo.wire.records import Tally
 
 
@@ -27,30 +27,28 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_changes_of_all_partitions_come_in_order(file: Path) -> None:
-    published = PublishedChanges(file)
-    assert published("run", 0) == [b"one", b"two", b"three"]
-    assert published("run", 1) == [b"two", b"three"]
-    assert published("run", 3) == []
+    assert published_changes(file, "run", 0) == [b"one", b"two", b"three"]
+    assert published_changes(file, "run", 1) == [b"two", b"three"]
+    assert published_changes(file, "run", 3) == []
 
 
 def test_an_outbox_that_has_published_less_or_something_else_does_not_know(file: Path) -> None:
-    published = PublishedChanges(file)
-    assert published("run", 4) is None
-    assert published("another", 0) is None
-    assert PublishedChanges(file.with_name("none"))("run", 0) is None
+    assert published_changes(file, "run", 4) is None
+    assert published_changes(file, "another", 0) is None
+    assert published_changes(file.with_name("none"), "run", 0) is None
 
 
 def test_an_outbox_that_has_published_nothing_knows_that(tmp_path: Path) -> None:
     Outbox(tmp_path / "fresh", 1 << 20).close()
-    assert PublishedChanges(tmp_path / "fresh")("run", 0) == []
-    assert PublishedChanges(tmp_path / "fresh")("run", 1) is None
+    assert published_changes(tmp_path / "fresh", "run", 0) == []
+    assert published_changes(tmp_path / "fresh", "run", 1) is None
 
 
 def test_an_outbox_in_use_is_read(file: Path) -> None:
     outbox = Outbox(file, 1 << 20)
     outbox.publish("run", [chunk(4, (1, b"four"))])
-    assert PublishedChanges(file)("run", 3) == [b"four"]
+    assert published_changes(file, "run", 3) == [b"four"]
     with outbox.chunks() as table:
         table.forget("run", 4)
-    assert PublishedChanges(file)("run", 3) == []
+    assert published_changes(file, "run", 3) == []
     outbox.close()

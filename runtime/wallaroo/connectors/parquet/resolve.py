@@ -16,7 +16,6 @@ from wallaroo.model.endpoints import Sink
 from wallaroo.resolution.problems import whole_number
 from wallaroo.resolution.sinks import SinkContext
 from wallaroo.resolution.sources import SourceContext
-from wallaroo.wire.rows import encoding_rows
 
 _INDEX_BITS = 32
 """Least size of the indices of a dictionary, of which 8 bits would allow 127 values in a file."""
@@ -53,9 +52,7 @@ def source(config: ParquetSourceConfig[Any], context: SourceContext) -> CustomSo
 
 def sink(config: ParquetSinkConfig[Any], context: SinkContext) -> ParquetSink:
     """The sink that *config* describes."""
-    encode = context.encode()
-    if callable(encode):
-        encode = encoding_rows(encode)
+    encode = context.encode_rows()
     context.report(*_problems(config))
     return ParquetSink(
         context.name,

@@ -12,7 +12,6 @@ from wallaroo.connectors.sql.config import SQLSinkConfig
 from wallaroo.connectors.variables import VARIABLE
 from wallaroo.model.endpoints import Sink
 from wallaroo.resolution.sinks import SinkContext
-from wallaroo.wire.rows import encoding_rows
 
 _URL = re.compile(r"(?P<dialect>\w+)(\+\w+)?://(?P<user>[^/@]*@)?(?P<rest>.*)", re.DOTALL)
 _PASSWORD = re.compile(r"password|passwd|secret|sslkey", re.IGNORECASE)
@@ -54,9 +53,7 @@ class SQLSink(Sink):
 
 def sink(config: SQLSinkConfig[Any], context: SinkContext) -> SQLSink:
     """The sink that *config* describes."""
-    encode = context.encode()
-    if callable(encode):
-        encode = encoding_rows(encode)
+    encode = context.encode_rows()
     context.report(*_problems(config))
     return SQLSink(
         context.name,

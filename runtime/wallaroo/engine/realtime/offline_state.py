@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from wallaroo.dataflow.buckets import Bucket, Unloaded
-from wallaroo.dataflow.entities import EntityCache
-from wallaroo.dataflow.program import Program, codecs_of, versions_in
+from wallaroo.dataflow.entities import EntitySerializer
+from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.state_records import unpacked_changes
 from wallaroo.engine.realtime.checkpoint import (
     check_partitions,
@@ -149,11 +149,10 @@ class PublishedState:
         self.unloaded: list[Unloaded] = []
         """Entities that `entities` has reached so far and could not load."""
         self._committed = self._read(session, layout, program)
-        names = [part.name for part in program.partitions]
-        cache = EntityCache(names, codecs_of(program), versions=versions_in(program))
-        self._names = cache.partitions
-        self._later = cache.read(records)
-        self._later_migrated = cache.migrated
+        serializer = EntitySerializer.of(program)
+        self._names = serializer.partitions
+        self._later = serializer.read(records)
+        self._later_migrated = serializer.migrated
         self._changed = _keys(records)
 
     def _read(

@@ -7,11 +7,11 @@ import time
 
 from wallaroo.dataflow.bucket_logs import log_name
 from wallaroo.dataflow.buckets import Changes
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.entity_checks import Saving
 from wallaroo.dataflow.isolation import Saves, run_isolated
 from wallaroo.dataflow.log_rows import LogRow, records_in
-from wallaroo.dataflow.program import Program, codecs_of, versions_in
+from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.dataflow.user_logs import WORK
@@ -73,10 +73,9 @@ class Partition:
         self._gateway = gateway
         self._java = java
         self._files = None if job.files is None else SharedFiles(job.files)
-        names = [part.name for part in program.partitions]
-        cache = EntityCache(names, codecs_of(program), job.entity_limit_bytes, versions_in(program))
+        serializer = EntitySerializer.of(program, job.entity_limit_bytes)
         saved = Program(program.application, job.buckets)
-        self._state = PartitionState(cache, saved.bucket_in)
+        self._state = PartitionState(serializer, saved.bucket_in)
         self._results = ChunkResults()
         levels = range(1, program.levels.count + 1)
         self._buckets = {level: self._state.bucket_for_level() for level in levels}
@@ -118,7 +117,9 @@ class Partition:
         if chunk == self._noted:  # with the first bucket
             return
         self._noted, state = chunk, self._state
-        note(self._checkpoint, self._number, self._partitions, chunk, state.cache, state.bucket)
+        note(
+            self._checkpoint, self._number, self._partitions, chunk, state.serializer, state.bucket
+        )
 
     def _open(self, bucket: int) -> None:
         head, rows = None, list[LogRow]()
@@ -181,7 +182,7 @@ class Partition:
             runner = StateRunner(program, results, level)
             return runner.run(blobs, self._number, bucket), runner.sent()
 
-        saves = Saves(Saving(self._state.cache, bucket), lambda made: made[0])
+        saves = Saves(Saving(self._state.serializer, bucket), lambda made: made[0])
         return run_isolated(self._program, self._results, self._limit_s, run, saves)
 
     def _note_state(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from wallaroo.dataflow.bucket_logs import Head, check_age, checked
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.state_records import unpacked_changes
 from wallaroo.dataflow.user_logs import log_event
 from wallaroo.engine.realtime.frames import Appended
@@ -30,22 +30,22 @@ class PartitionState:
     """The entities of one partition.
 
     Args:
-        cache: Knows the state partitions, and how their entities are saved.
+        serializer: Knows the state partitions, and how their entities are saved.
         bucket_in: From state partition and key to the bucket in the state store.
     """
 
-    def __init__(self, cache: EntityCache, bucket_in: Callable[[int, Any], int]) -> None:
-        self.cache = cache
+    def __init__(self, serializer: EntitySerializer, bucket_in: Callable[[int, Any], int]) -> None:
+        self.serializer = serializer
         self._bucket_in = bucket_in
-        self.bucket = Bucket([{} for _ in cache.partitions])
+        self.bucket = Bucket([{} for _ in serializer.partitions])
         """The entities."""
         self.log_bytes = 0
         """Size of the logs of all buckets, as of the last epoch."""
         self._heads: dict[int, Head] = {}
         """By bucket: the head of its log, as of the last epoch."""
-        self._changed: list[set[Any]] = [set() for _ in cache.partitions]
+        self._changed: list[set[Any]] = [set() for _ in serializer.partitions]
         """Keys of entities that changed since then, by number of the state partition."""
-        self._forgotten: list[set[Any]] = [set() for _ in cache.partitions]
+        self._forgotten: list[set[Any]] = [set() for _ in serializer.partitions]
         self._answers: dict[int, Appended] | None = None
         """What is to be saved of the buckets, while an epoch ends."""
 
@@ -68,7 +68,7 @@ class PartitionState:
         self._heads[bucket] = head or Head.of(log)
         self.log_bytes += self._heads[bucket].log_bytes
         for record in checked(log, head, records):
-            self.cache.apply(record, self.bucket)
+            self.serializer.apply(record, self.bucket)
 
     def check_age(self, chunk: int) -> None:
         """Refuse buckets that are older than the end of *chunk*, at which all were saved.
@@ -81,10 +81,10 @@ class PartitionState:
 
     def apply(self, record: bytes) -> None:
         """Take in the published changes of a chunk."""
-        self.cache.apply(record, self.bucket)
+        self.serializer.apply(record, self.bucket)
         for name, changes in unpacked_changes(record).items():
-            if name in self.cache.partitions:
-                number = self.cache.partitions.index(name)
+            if name in self.serializer.partitions:
+                number = self.serializer.partitions.index(name)
                 keys = {*changes.changed.keys, *changes.times}
                 self._note_keys(number, keys, changes.forgotten)
 
@@ -105,7 +105,7 @@ class PartitionState:
         if not changes:
             return b""
         self._note(changes)
-        return self.cache.record(changes)
+        return self.serializer.record(changes)
 
     def save(self, bucket: int, chunk: int) -> Appended:
         """What the log of *bucket* is to have at the end of *chunk*, with which an epoch ends.
@@ -151,7 +151,7 @@ class PartitionState:
         found: dict[int, Appended] = {}
         outgrown: dict[int, Appended] = {}
         for bucket, (changes, unloaded) in self._by_bucket().items():
-            record = self.cache.record(changes, unloaded, grown=False)
+            record = self.serializer.record(changes, unloaded, grown=False)
             head = self._heads[bucket].appended(record, chunk)
             found[bucket] = Appended(head, record)
             if head.log_bytes > max(MIN_LOG_BYTES, 3 * head.base_bytes):
@@ -167,7 +167,7 @@ class PartitionState:
 
     def _by_bucket(self) -> dict[int, tuple[Changes, dict[tuple[int, Any], Unloaded]]]:
         """What changed since the last epoch, and what of it could not be loaded."""
-        count = len(self.cache.partitions)
+        count = len(self.serializer.partitions)
         made: dict[int, tuple[Changes, dict[tuple[int, Any], Unloaded]]] = {}
 
         def of(number: int, key: Any) -> tuple[Changes, dict[tuple[int, Any], Unloaded]]:
@@ -187,7 +187,7 @@ class PartitionState:
 
     def _bases(self, buckets: Iterable[int]) -> dict[int, bytes]:
         """Records of all entities of *buckets*, in one pass over those of the partition."""
-        count = len(self.cache.partitions)
+        count = len(self.serializer.partitions)
         chosen = {bucket: Changes.none(count) for bucket in buckets}
         if not chosen:
             return {}
@@ -203,7 +203,7 @@ class PartitionState:
                 unloaded[bucket][where] = one
                 self._add_time(chosen[bucket], *where)
         return {
-            bucket: self.cache.record(changes, unloaded[bucket], grown=False)
+            bucket: self.serializer.record(changes, unloaded[bucket], grown=False)
             for bucket, changes in chosen.items()
         }
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded
-from wallaroo.dataflow.entities import EntityCache
-from wallaroo.dataflow.program import Program, codecs_of, versions_in
+from wallaroo.dataflow.entities import EntitySerializer
+from wallaroo.dataflow.program import Program
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.timing import KeyTime
 from wallaroo.wire.chunk_messages import CheckpointPosition
@@ -31,7 +31,12 @@ _MOST_BYTES = 4 * 1024**2
 
 
 def note(
-    checkpoint: Path, partition: int, of: int, chunk: int, cache: EntityCache, bucket: Bucket
+    checkpoint: Path,
+    partition: int,
+    of: int,
+    chunk: int,
+    serializer: EntitySerializer,
+    bucket: Bucket,
 ) -> None:
     """Note the entities in *bucket*, or that they are too many.
 
@@ -40,16 +45,16 @@ def note(
         partition: Number of the partition.
         of: Number of partitions.
         chunk: Chunk at the end of which these are the entities.
-        cache: Knows how entities are saved.
+        serializer: Knows how entities are saved.
         bucket: All entities of the partition.
     """
     file = checkpoint / _FOLDER / str(partition)
     record = None
     if sum(map(len, bucket.entities)) <= _MOST_ENTITIES:
-        none: list[set[Any]] = [set() for _ in cache.partitions]
+        none: list[set[Any]] = [set() for _ in serializer.partitions]
         with contextlib.suppress(RuntimeFailure):  # an entity that cannot be saved
             changes = Changes(bucket.entities, none, dict(bucket.times))
-            record = cache.record(changes, bucket.unloaded, grown=False)
+            record = serializer.record(changes, bucket.unloaded, grown=False)
     fresh = file.with_name(f".{file.name}.new")
     try:
         if record is None or len(record) > _MOST_BYTES:
@@ -97,14 +102,14 @@ class NotedState:
     def __init__(self, records: list[bytes], program: Program) -> None:
         self._program = program
         self._names = [partition.name for partition in program.partitions]
-        self._cache = EntityCache(self._names, codecs_of(program), versions=versions_in(program))
-        self._bucket = self._cache.read(records)
+        self._serializer = EntitySerializer.of(program)
+        self._bucket = self._serializer.read(records)
         self.unloaded: list[Unloaded] = []
         """Entities that `entities` has reached so far and could not load."""
 
     def migrated(self) -> Mapping[str, int]:
         """See `SavedState.migrated`."""
-        return {self._names[number]: count for number, count in self._cache.migrated.items()}
+        return {self._names[number]: count for number, count in self._serializer.migrated.items()}
 
     def time_of(self, state: str, key: Any) -> KeyTime | None:
         """See `SavedState.time_of`."""

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -20,7 +21,7 @@ from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError, damaged, reason_of
 from wallaroo.gateway.consistency.agreement import OUTBOX
-from wallaroo.gateway.outbox.published import PublishedChanges
+from wallaroo.gateway.outbox.published import published_changes
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.disk_space import check_room, is_full
 from wallaroo.system.lockfile import hold
@@ -56,7 +57,7 @@ class Fixed:
 
     def layout(self, checkpoint: Path) -> StateLayout:
         """The layout of the state in *checkpoint*, for the engine."""
-        published = PublishedChanges(checkpoint.with_name(OUTBOX))
+        published = partial(published_changes, checkpoint.with_name(OUTBOX))
         return StateLayout(self.application, self.partitions, self.buckets, checkpoint, published)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 from wallaroo.dataflow.buckets import Changes
-from wallaroo.dataflow.entities import EntityCache
-from wallaroo.dataflow.program import Program, codecs_of, versions_in
+from wallaroo.dataflow.entities import EntitySerializer
+from wallaroo.dataflow.program import Program
 from wallaroo.errors import UsageError
 from wallaroo.model.migrations import FIRST, MigrationError, Versions, fields_of
 from wallaroo.model.timing import KeyTime
@@ -94,8 +94,7 @@ class Packer:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        names = [partition.name for partition in program.partitions]
-        self._cache = EntityCache(names, codecs_of(program), versions=versions_in(program))
+        self._serializer = EntitySerializer.of(program)
         self._shapes: dict[str, EntityShape] = {}
         self.keys: set[tuple[str, Any]] = set()
         """State and key of each packed entity."""
@@ -123,7 +122,7 @@ class Packer:
         yield from self._records(group)
 
     def _records(self, group: dict[int, Changes]) -> Iterator[tuple[int, bytes]]:
-        return ((bucket, self._cache.record(changes)) for bucket, changes in group.items())
+        return ((bucket, self._serializer.record(changes)) for bucket, changes in group.items())
 
     def _check(self, imported: ImportedEntity) -> tuple[int, int]:
         """The number of the entity's state partition, and its bucket.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.buckets import Unloaded
-from wallaroo.dataflow.entities import EntityCache
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.checkpoint.spool import Spool
 from wallaroo.engine.spark.errors import cause_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read_state(
-    session: SparkSession, checkpoint: Path, epoch: int, cache: EntityCache
+    session: SparkSession, checkpoint: Path, epoch: int, serializer: EntitySerializer
 ) -> Iterator[tuple[str, dict[Any, Any], Sequence[Unloaded], Mapping[Any, KeyTime]]]:
     """Yield, per bucket and state: name, entities, those that cannot be loaded, and times by key.
 
@@ -27,7 +27,7 @@ def read_state(
         session: The Spark session.
         checkpoint: Directory of the query's checkpoint; the query may be running.
         epoch: A recent epoch; the state is that at its end.
-        cache: Defines the partitions and the serialization of their entities.
+        serializer: Defines the partitions and the serialization of their entities.
 
     Raises:
         RuntimeFailure: Spark failed to read the state.
@@ -42,8 +42,8 @@ def read_state(
                 .selectExpr("to_json(key)", "user_map_key.place", "user_map_value.record")
             )
             for records in spool.logs(rows):
-                bucket = cache.read(records)
-                for number, name in enumerate(cache.partitions):
+                bucket = serializer.read(records)
+                for number, name in enumerate(serializer.partitions):
                     entities = bucket.entities[number]
                     unloaded = [one for one in bucket.unloaded.values() if one.state == name]
                     if entities or unloaded:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.dataflow.buckets import Unloaded
-from wallaroo.dataflow.entities import EntityCache
-from wallaroo.dataflow.program import Program, codecs_of, versions_in
+from wallaroo.dataflow.entities import EntitySerializer
+from wallaroo.dataflow.program import Program
 from wallaroo.engine.spark.checkpoint.epochs import last_commit
 from wallaroo.engine.spark.checkpoint.reader import read_state
 from wallaroo.model.timing import KeyTime
@@ -55,13 +55,15 @@ class CheckpointState:
         """
         if self.commit is None:
             return
-        program = self._program
-        names = [partition.name for partition in program.partitions]
-        cache = EntityCache(names, codecs_of(program), versions=versions_in(program))
-        states = read_state(self._session, self._checkpoint, self.commit.epoch, cache)
+        serializer = EntitySerializer.of(self._program)
+        names = serializer.partitions
+        states = read_state(self._session, self._checkpoint, self.commit.epoch, serializer)
         for name, entities, unloaded, times in states:
             self.unloaded += unloaded
             self._times = times
-            self._migrated = {names[number]: count for number, count in cache.migrated.items()}
+            self._migrated = {
+                serializer.partitions[number]: count
+                for number, count in serializer.migrated.items()
+            }
             for key, entity in entities.items():
                 yield name, key, entity
