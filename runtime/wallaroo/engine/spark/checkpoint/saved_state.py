@@ -61,9 +61,6 @@ class CheckpointState:
         for name, entities, unloaded, times in states:
             self.unloaded += unloaded
             self._times = times
-            self._migrated = {
-                serializer.partitions[number]: count
-                for number, count in serializer.migrated.items()
-            }
+            self._migrated = {names[n]: count for n, count in serializer.migrated.items()}
             for key, entity in entities.items():
                 yield name, key, entity
