@@ -180,6 +180,10 @@ def shared(_payload: bytes) -> list[int]:
     return SHARED
 
 
+def sharing(payload: bytes) -> dict[str, Any]:
+    return {"text": payload, "seen": (SHARED,)}
+
+
 first = iter(["first"])
 
 
@@ -195,6 +199,7 @@ def once(_payload: bytes) -> str:
         (of_two_classes, "an object of class "),
         (of_more, " is missing, then 0"),
         (shared, "two calls return the same object for the payload b'hall'"),
+        (sharing, "two calls return messages that share [] for the payload b'hall'"),
         (once, "the second call raises StopIteration for the payload b'hall'"),
     ],
 )
@@ -210,14 +215,18 @@ def test_a_decoder_that_breaks_the_promise_is_told_with_what_differs(
     assert str(raised.value).endswith("or leave out repeatable=True")
 
 
+def popping(one: Any) -> Any:
+    return one.pop("room")
+
+
 def test_a_key_extractor_that_changes_messages_is_told_with_what_it_changes() -> None:
-    application = application_of(json_decoder(repeatable=True), lambda one: one.pop("room"))
-    with pytest.raises(
-        ApplicationError,
-        match=r"key of add: it changes the message .* 'hall'}: "
-        r"\['room'\] is 'hall', then missing",
-    ):
+    application = application_of(json_decoder(repeatable=True), popping)
+    with pytest.raises(ApplicationError) as raised:
         simulate(application, [("in", b'{"room": "hall"}')])
+    line = popping.__code__.co_firstlineno
+    where = f"test_repeatable.py:{line}: pipeline 'in': key of add: it changes the message {{"
+    assert where in str(raised.value)
+    assert "'hall'}: ['room'] is 'hall', then missing" in str(raised.value)
 
 
 def test_a_key_extractor_may_change_messages_if_nothing_is_declared() -> None:

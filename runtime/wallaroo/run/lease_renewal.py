@@ -11,7 +11,7 @@ import structlog
 
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.client import LeaseClient
-from wallaroo.gateway.internal_api.connection import CallRefused
+from wallaroo.gateway.internal_api.connection import CallRefused, TokenRefused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, RENEW_S
 from wallaroo.run.settings import GatewayAccess
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_FILE_VARIABLE, read_token
@@ -64,7 +64,7 @@ class LeaseRenewal:
         If another driver holds it, this waits until the lease of a dead driver would have lapsed.
 
         Raises:
-            Refused: Another driver still holds the lease, or the token is wrong.
+            CallRefused: Another driver still holds the lease, or the token is wrong.
             RuntimeFailure: The gateway was unavailable for *patience_s* seconds.
         """
         started = time.monotonic()
@@ -73,6 +73,8 @@ class LeaseRenewal:
             waited_s = time.monotonic() - started
             try:
                 lease = self._client.claim(self._holder)
+            except TokenRefused:
+                raise
             except CallRefused as error:
                 # a dead driver renewed its lease before the first attempt for the last time
                 if waited_s > LAPSE_S + 2 * RENEW_S:

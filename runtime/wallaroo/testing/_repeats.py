@@ -5,14 +5,20 @@ from __future__ import annotations
 import contextlib
 import copy
 import pickle
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
+from types import FunctionType, ModuleType
 from typing import Any
 
+from wallaroo.api.places import Place, place_of
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Pipeline, Stateful
 from wallaroo.resolution.problems import name_of
 from wallaroo.user_code.exceptions import describe_error, pass_interrupt, short_repr
 
+_PLAIN = (bool, bytes, complex, float, int, str, type, type(None), FunctionType, ModuleType)
+_MOST_PARTS = 1_000
+"""Objects of a message that are looked at."""
 _PROMISE = (
     "but it is declared repeatable: make it return an equal message for the same bytes, or leave "
     "out repeatable=True"
@@ -47,8 +53,11 @@ def check_repeats(pipeline: Pipeline, payload: Any) -> None:
         raise _error(
             pipeline, decoder, f"two calls return different messages {about}: {found}, {_PROMISE}"
         )
-    if again is message and _can_change(message):
-        problem = f"two calls return the same object {about}, which one of its users may change"
+    if (shared := _shared(message, again)) is not None:
+        what = (
+            "the same object" if shared is message else f"messages that share {short_repr(shared)}"
+        )
+        problem = f"two calls return {what} {about}, which one of its users may change"
         raise _error(pipeline, decoder, f"{problem}, {_PROMISE}")
     if isinstance(step, Stateful) and step.key is not None:
         try:
@@ -58,11 +67,14 @@ def check_repeats(pipeline: Pipeline, payload: Any) -> None:
         if found := _difference(message, again):
             problem = f"it changes the message {short_repr(message)}: {found}"
             remedy = "change nothing, or leave out repeatable=True in the decoder"
-            raise _error(pipeline, f"key of {step.name}", f"{problem}; {remedy}")
+            place = place_of(step.key, step.place)
+            raise _error(pipeline, f"key of {step.name}", f"{problem}; {remedy}", place)
 
 
-def _error(pipeline: Pipeline, what: str, problem: str) -> ApplicationError:
-    where = f"{pipeline.source.place}: pipeline {pipeline.name!r}"
+def _error(
+    pipeline: Pipeline, what: str, problem: str, place: Place | None = None
+) -> ApplicationError:
+    where = f"{place or pipeline.source.place}: pipeline {pipeline.name!r}"
     return ApplicationError(f"{where}: {what}: {problem}")
 
 
@@ -100,6 +112,24 @@ def _parts(message: Any) -> dict[str, Any]:
         return {f"[{number}]": value for number, value in enumerate(message)}
     names = [names] if isinstance(names, str) else [*names, *getattr(message, "__dict__", ())]
     return {f".{name}": getattr(message, name) for name in names if hasattr(message, name)}
+
+
+def _shared(one: Any, other: Any) -> Any:
+    """An object that can change and is part of both messages; None if none is found."""
+    parts = {id(part): part for part in _reached(one) if _can_change(part)}
+    return next((part for part in _reached(other) if id(part) in parts), None)
+
+
+def _reached(message: Any) -> Iterator[Any]:
+    """*message* and the objects in it, as far as they are seen from outside."""
+    ahead, seen = deque([message]), set[int]()
+    while ahead and len(seen) < _MOST_PARTS:
+        part = ahead.popleft()
+        if id(part) in seen or isinstance(part, _PLAIN):
+            continue
+        seen.add(id(part))
+        yield part
+        ahead.extend(part if isinstance(part, (set, frozenset)) else _parts(part).values())
 
 
 def _can_change(message: Any) -> bool:

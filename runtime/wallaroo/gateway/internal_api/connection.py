@@ -14,6 +14,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from wallaroo.errors import RuntimeFailure, UsageError, reason_of
@@ -39,6 +40,10 @@ _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 1.0
 
 class CallRefused(RuntimeFailure):
     """The gateway rejects this process: its token is wrong, or another driver has the lease."""
+
+
+class TokenRefused(CallRefused):
+    """The token of this process is not the gateway's."""
 
 
 class _Unanswered(Exception):
@@ -115,7 +120,7 @@ class GatewayConnection:
                 raise _Unanswered(_reason(error)) from error
         try:
             answer = json.loads(content)
-            if response.status == http.client.OK:
+            if response.status == HTTPStatus.OK:
                 return answer
             code, message = answer["error"], answer["message"]
         except (ValueError, LookupError, TypeError) as error:
@@ -125,7 +130,8 @@ class GatewayConnection:
             raise _Unanswered(message, code)
         if code == REFUSED:
             msg = f"the gateway refused {action!r}: {message}"
-            raise CallRefused(msg)
+            of_token = response.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS}
+            raise (TokenRefused if of_token else CallRefused)(msg)
         msg = f"gateway call {action!r} failed: {message}"
         raise RuntimeFailure(msg)
 

@@ -139,13 +139,15 @@ async def _body(request: Request) -> bytes:
         Declined: It is too large, or takes too long.
     """
     pieces, size = list[bytes](), 0
+    too_large = Declined(413, FAILED, f"the argument has more than {CALL_BYTES:,} bytes")
+    if int(request.headers.get("Content-Length", 0)) > CALL_BYTES:
+        raise too_large
     try:
         async with asyncio.timeout(_BODY_S):
             async for piece in request.stream():
                 size += len(piece)
                 if size > CALL_BYTES:
-                    reason = f"the argument has more than {CALL_BYTES:,} bytes"
-                    raise Declined(413, FAILED, reason)
+                    raise too_large
                 pieces.append(piece)
     except TimeoutError:
         reason = f"the argument was not complete after {_BODY_S:g} s"
