@@ -114,7 +114,7 @@ def committed(running: BackgroundRun) -> int:
     """Number of the last epoch that Spark has."""
     (url,) = [event["dashboard"] for event in running.events if event["event"] == "ready"]
     with urllib.request.urlopen(f"{url}state?key=o") as answer:
-        return int(json.load(answer)["commit"]["batch"])
+        return int(json.load(answer)["commit"]["epoch"])
 
 
 def forked(running: BackgroundRun) -> list[int]:

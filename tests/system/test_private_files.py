@@ -90,7 +90,7 @@ def test_the_file_with_the_token_is_private_even_without_it(tmp_path: Path) -> N
     ("first_call", "command"),
     [
         ("state.application_without_addresses", "state import app file"),
-        ("repartition.choose_engine", "repartition app --partitions 2"),
+        ("repartition.captured_user_output", "repartition app --partitions 2"),
     ],
 )
 def test_commands_that_write_state_keep_it_private(

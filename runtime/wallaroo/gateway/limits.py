@@ -38,12 +38,12 @@ class FrameProgress:
         now: The time now.
 
     Example:
-        >>> progress = Progress(0.0)
+        >>> progress = FrameProgress(0.0)
         >>> progress.note(1.0, 10, restart=True)
         >>> progress.note(2.0, 1, restart=False)  # one more byte gives it no more time
         >>> progress.since
         1.0
-        >>> progress.note(3.0, Progress.PIECE, restart=False)
+        >>> progress.note(3.0, FrameProgress.PIECE, restart=False)
         >>> progress.since
         3.0
     """

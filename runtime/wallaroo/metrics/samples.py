@@ -32,8 +32,8 @@ class Histogram:
     """A histogram that records values.
 
     Example:
-        >>> from wallaroo.metrics.catalogue import BATCH_MESSAGES
-        >>> histogram = Histogram(BATCH_MESSAGES)
+        >>> from wallaroo.metrics.catalogue import PUBLICATION_MESSAGES
+        >>> histogram = Histogram(PUBLICATION_MESSAGES)
         >>> histogram.observe(5)
         >>> histogram.sample().value.counts[:3], histogram.sample().value.sum
         ((0, 1, 0), 5.0)

@@ -21,8 +21,8 @@ class Attempts:
         clock: Returns the time, in seconds.
 
     Example:
-        >>> pace = Pace(lambda: 100.0)
-        >>> for _ in range(Pace.AT_ONCE):
+        >>> pace = Attempts(lambda: 100.0)
+        >>> for _ in range(Attempts.AT_ONCE):
         ...     assert not pace.wait_s("10.0.0.1")
         ...     pace.note_wrong("10.0.0.1")
         >>> pace.wait_s("10.0.0.1"), pace.wait_s("10.0.0.2")
@@ -64,7 +64,7 @@ class Guesses:
         >>> from structlog.testing import capture_logs
         >>> guesses = Guesses(lambda: 100.0)
         >>> with capture_logs() as logs:
-        ...     for _ in range(Pace.AT_ONCE):
+        ...     for _ in range(Attempts.AT_ONCE):
         ...         guesses.note_wrong("10.0.0.1", "the token is not this gateway's")
         >>> guesses.wait_s("10.0.0.1"), guesses.wait_s("10.0.0.2"), len(logs)
         (5.0, 0.0, 1)

@@ -288,16 +288,19 @@ def test_processes_that_user_code_has_started_end_with_theirs(
 ) -> None:
     application, store, note = reference.load(), Store(), tmp_path / "note"
     with gateway_side(tmp_path, application) as gateway:
-        processes = Processes(gateway, reference, store, 1)
-        submit(gateway, application, [("in", b"start %s" % bytes(note))])
-        wait_until(lambda: note.exists() and note.read_text(), "its process")
-        started = psutil.Process(int(note.read_text()))
-        if end == "the process is killed":
-            processes.kill()
-        else:
-            processes.agent.close()
-        assert not psutil.wait_procs([started], 20)[1]
-        processes.close()
+        # no limit: a slow call would be tried in a copy, whose processes end with it
+        processes = Processes(gateway, reference, store, 1, call_limit_s=0.0)
+        try:
+            submit(gateway, application, [("in", b"start %s" % bytes(note))])
+            wait_until(lambda: note.exists() and note.read_text(), "its process")
+            started = psutil.Process(int(note.read_text()))
+            if end == "the process is killed":
+                processes.kill()
+            else:
+                processes.agent.close()
+            assert not psutil.wait_procs([started], 20)[1]
+        finally:
+            processes.close()
 
 
 def end_of(

@@ -81,6 +81,7 @@ def test_why_spark_refuses_its_settings_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wallaroo.engine.spark.session.Java", _FakeJava)
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)  # other tests may have started it
     monkeypatch.setenv("SPARK_LOCAL_IP", "")
     started = Launch("refused", SparkSettings("local[1]", 1, tmp_path))
     with pytest.raises(

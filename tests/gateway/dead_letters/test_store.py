@@ -44,10 +44,12 @@ class Databases:
         self.journal = Journal(directory / "journal.db", JournalLimits())
         self.actions = StoredDeadLetterActions(self.outbox, self.journal)
         self.chunks = 0
+        self.accepted = 0
 
     def accept(self, *payloads: bytes, of: int = 0) -> None:
         """Let messages arrive."""
         self.journal.submit(of, len(payloads), b"".join(map(U32.frame, payloads)))
+        self.accepted += len(payloads)
         assert self.journal.flush(PATIENCE_S)
 
     def publish(self, *letters: FailedMessage, **policies: Policy) -> Tally:
@@ -57,7 +59,8 @@ class Databases:
             tally.add_set_aside(letter)
         self.chunks += 1
         evidence = EvidenceFinder(self.application, self.journal, policies)
-        return self.outbox.publish("run", [finished(self.chunks, tally=tally)], evidence)
+        chunk = finished(self.chunks, tally=tally)._replace(end=self.accepted)
+        return self.outbox.publish("run", [chunk], evidence)
 
     def close(self) -> None:
         self.journal.close()

@@ -18,16 +18,20 @@ from wallaroo.engine.spark.java import Java
 from wallaroo.engine.spark.protection import protected
 from wallaroo.engine.spark.user_settings import driver_memory
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.system.private_files import MASK
+from wallaroo.system.private_files import DIRECTORY_MODE, MASK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _END_KNOWN_S = 1.0
 """Time to wait for the exit code of a virtual machine after a call to it has failed."""
+_SOCKET_PATH, _SOCKET_NAME = 104, 48
+"""Bytes of a Unix socket's path on the strictest system, and of the names that Spark makes."""
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 _SETTINGS: Mapping[str, str] = {
+    # PySpark's server of accumulators would listen on a port
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -176,11 +180,13 @@ class Launch:
             builder = builder.config("spark.local.dir", str(settings.local_dir))
             chosen = {
                 **_SETTINGS,
+                **_sockets_in(settings.local_dir, settings.master),
                 **protected(settings.master),
                 **settings.extra,
             }
             for setting, value in chosen.items():
                 builder = builder.config(setting, value)
+            _quiet_accumulators()
             with _signal_handlers_kept():
                 session = builder.getOrCreate()
             _no_checksum_files(session)
@@ -233,3 +239,23 @@ def _no_installed_sources(session: SparkSession) -> None:
     manager = getattr(java.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
     none = java.PythonUtils.toScalaMap(java.java.util.HashMap())
     getattr(getattr(manager, "MODULE$"), "dataSourceBuilders_$eq")(java.scala.Option.apply(none))
+
+
+def _sockets_in(directory: Path, master: str) -> dict[str, str]:
+    """Settings that let PySpark's sockets be in *directory*, which is private, and not in `/tmp`.
+
+    A longer path would not fit in an address.
+    """
+    fits = len(os.fsencode(directory)) + _SOCKET_NAME < _SOCKET_PATH
+    if not (master.startswith("local") and fits):
+        return {}
+    directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+    return {"spark.python.unix.domain.socket.dir": str(directory)}
+
+
+def _quiet_accumulators() -> None:
+    """Keep PySpark from printing tracebacks when Java closes its accumulator connection."""
+    from pyspark import accumulators
+
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = lambda *_: None
