@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, overload
+from typing import Any, Generic, Literal, TypeVar, get_args, overload
 
 from wallaroo.api.durations import AnyDuration, not_negative_ns, positive_ns
 from wallaroo.api.functions import Decorated, Result, Result_co
@@ -35,12 +35,9 @@ class Join(
     """A function of a left and a right message; the base class of decorated functions.
 
     Attributes:
-        decorator: Name of the decorator.
         name: Name of the step in logs, metrics and errors.
         how: How to handle a left message without a match.
     """
-
-    decorator: ClassVar[str]
 
     def __init__(
         self, function: Callable[[Left_contra, Right_contra], Result_co], name: str, how: How
@@ -63,8 +60,6 @@ class EventTimes:
 class TableJoin(Join[Left_contra, Right_contra, Result_co]):
     """Joins each left message with the last right one that has come; see `table_join`."""
 
-    decorator = "table_join"
-
     def __init__(
         self,
         function: Callable[[Left_contra, Right_contra], Result_co],
@@ -78,8 +73,6 @@ class TableJoin(Join[Left_contra, Right_contra, Result_co]):
 
 class AsOfJoin(Join[Left_contra, Right_contra, Result_co]):
     """Joins each left message with the right one of its time; see `asof_join`."""
-
-    decorator = "asof_join"
 
     def __init__(
         self,
@@ -96,8 +89,6 @@ class AsOfJoin(Join[Left_contra, Right_contra, Result_co]):
 
 class IntervalJoin(Join[Left_contra, Right_contra, Result_co]):
     """Joins all messages whose times are near each other; see `interval_join`."""
-
-    decorator = "interval_join"
 
     def __init__(
         self,

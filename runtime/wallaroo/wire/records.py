@@ -9,12 +9,8 @@ from typing import Any, NamedTuple
 
 from wallaroo.wire.task_metrics import TaskMetrics
 
-JOURNAL = "journal"
-"""Name of the log that the gateway's journal is."""
 TICK_SOURCE = -1
 """Source of a block that is not a message but a reading of the clock."""
-
-
 _LATEST_NS = (1 << 63) - 2
 """The latest time that a database holds, in nanoseconds since the Unix epoch: in the year 2262. The
 journal takes the nanosecond after it for never."""
@@ -30,20 +26,11 @@ def bounded_ns(time_ns: int) -> int:
     return max(-_LATEST_NS, min(time_ns, _LATEST_NS))
 
 
-class Position(NamedTuple):
-    """The place of a message among all messages."""
-
-    log: str
-    """Name of the log that has it."""
-    number: int
-    """Its number in that log, where numbers have no gaps."""
-
-
 class Block(NamedTuple):
     """Messages that one connection sent in a row, as stored in the journal."""
 
     first: int
-    """Offset of the first message; offsets run over all sources of a log without gaps."""
+    """Offset of the first message; offsets run over all sources without gaps."""
     messages: int
     """Number of messages."""
     source: int
@@ -52,8 +39,6 @@ class Block(NamedTuple):
     """Wall clock at arrival, in nanoseconds since the Unix epoch."""
     data: bytes
     """The messages, in the format of their source."""
-    log: str = JOURNAL
-    """Name of the log."""
 
 
 class Outputs(NamedTuple):
@@ -168,9 +153,7 @@ class Tally:
         examples = defaultdict(list)
         for example in other.examples:
             examples[example.kind].append(example)
-        # staged reports of versions that did not count failures have examples only
-        counts = {kind: len(few) for kind, few in examples.items()} | other.failures
-        for kind, count in counts.items():
+        for kind, count in other.failures.items():
             self._add_failures(kind, count, examples[kind])
         self.letters += other.letters
         for entry, count in other.unknown_keys.items():
@@ -225,10 +208,9 @@ class Tally:
             {(level, bucket): due for level, bucket, due in value["due"]},
             metrics=TaskMetrics.from_json(value["figures"]),
             failures={
-                (pipeline, step, place): count
-                for pipeline, step, place, count in value.get("failures", [])
+                (pipeline, step, place): count for pipeline, step, place, count in value["failures"]
             },
-            expiries={(level, bucket): due for level, bucket, due in value.get("expiries", [])},
+            expiries={(level, bucket): due for level, bucket, due in value["expiries"]},
         )
 
 

@@ -65,8 +65,8 @@ def packed_row(row: Mapping[str, Any]) -> bytes:
     lists and mappings of these.
 
     Raises:
-        TypeError: It is no mapping, a name is no text, or a value is of another class; the message
-            names the column.
+        TypeError: *row* is not a mapping, a name is not a string, or a value is of another class;
+            the message names the column.
 
     Example:
         >>> packed_row({"item": "nut", "count": 3, "day": date(2026, 7, 1)})

@@ -182,7 +182,7 @@ class TaskMetrics:
             {(state, slot): WindowFigures(*rest) for state, slot, *rest in value["windows"]},
             {(states, slot): size for states, slot, size in value["log_bytes"]},
             {(state, key): count for state, key, count in value["hot_keys"]},
-            dict(value.get("keyed", [])),  # older versions staged reports without it
+            dict(value["keyed"]),
             dict(value["expired"]),
         )
 
