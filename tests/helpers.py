@@ -8,6 +8,7 @@ import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from wallaroo.model.endpoints import Source
 from wallaroo.wire.framing import Framing
@@ -23,7 +24,8 @@ LARGE = ROOT / "tests" / "applications" / "large.py"
 
 PATIENCE_S = 60.0
 """Far more than anything here takes: it ends a test that would wait for ever."""
-_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.25
+_PAUSES_S = 0.002, 0.25
+_Found = TypeVar("_Found")
 
 
 def framing_of(source: Source) -> Framing:
@@ -57,17 +59,31 @@ def processes_below(root: int) -> dict[int, str]:
 
 
 def wait_until(
-    condition: Callable[[], object], what: str = "the condition", patience_s: float = PATIENCE_S
-) -> None:
-    """Look at *condition* until it holds, but not most of the time, even if a look takes long."""
+    condition: Callable[[], _Found | None],
+    what: str = "the condition",
+    patience_s: float = PATIENCE_S,
+    pauses_s: tuple[float, float] = _PAUSES_S,
+) -> _Found:
+    """Look at *condition* until it holds, but not most of the time, even if a look takes long.
+
+    Args:
+        condition: What is called until it returns something true.
+        what: What is waited for.
+        patience_s: Seconds after which the test fails.
+        pauses_s: The shortest and the longest pause between looks, in seconds.
+
+    Returns:
+        What *condition* has returned last.
+    """
+    shortest_s, longest_s = pauses_s
     give_up = time.monotonic() + patience_s
     while True:
         begun = time.monotonic()
-        if condition():
-            return
+        if found := condition():
+            return found
         ended = time.monotonic()
         assert ended < give_up, f"{what} did not come in {patience_s:.0f} s"
-        time.sleep(min(max(_PAUSE_S, 4 * (ended - begun)), _LONGEST_PAUSE_S))
+        time.sleep(min(max(shortest_s, 4 * (ended - begun)), longest_s))
 
 
 def unpack(archive: Path, directory: Path) -> Path:

@@ -7,21 +7,22 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT, wait_until
+
 IMAGES = os.environ.get("WALLAROO_TEST_IMAGES", "localhost")
 """Where the cluster finds the images: a registry's address, without the images' names."""
 TAG = os.environ.get("WALLAROO_TEST_TAG", "0.1.0")
 """Tag of the images."""
 PATIENCE_S = 420.0
 """How long to wait for what must happen before a test fails."""
-_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
+_PAUSES_S = 0.2, 2.0
+"""Between looks, each of which slows down the cluster."""
 _EVENTS = 40
 """Events of the namespace that an error quotes, at most."""
 _LINES = "--tail=12"
@@ -103,15 +104,8 @@ def run(command: Sequence[str], stdin: str | None = None, timeout_s: float = 300
 
 
 def wait_for(what: str, look: Callable[[], Found | None], seconds: float = PATIENCE_S) -> Found:
-    """What *look* finds, soon after it finds something true: each look slows down the cluster."""
-    give_up = time.monotonic() + seconds
-    while True:
-        begun = time.monotonic()
-        if found := look():
-            return found
-        ended = time.monotonic()
-        assert ended < give_up, f"no sign of {what} in {seconds:.0f} s"
-        time.sleep(min(max(_PAUSE_S, 2 * (ended - begun)), _LONGEST_PAUSE_S))
+    """What *look* finds, soon after it finds something true."""
+    return wait_until(look, what, seconds, _PAUSES_S)
 
 
 class Cluster:

@@ -11,7 +11,8 @@ import pytest
 
 from tests.cluster.broker import Broker
 from tests.cluster.broker_pod import lines
-from tests.cluster.harness import ROOT, Cluster, CommandFailedError, Release, wait_for
+from tests.cluster.harness import Cluster, CommandFailedError, Release, wait_for
+from tests.helpers import ROOT
 from tests.kafka.artifacts import NotAvailable
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
