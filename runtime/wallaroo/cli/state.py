@@ -173,8 +173,7 @@ def _import(
     replace: bool,
 ) -> None:
     with StoppedState(state.layout) as stopped:
-        progress = "none" if state.is_new else stopped.import_progress(name)
-        if progress == "none":
+        if state.is_new or not stopped.has_imported(name):
             if not replace:
                 _check_that_none_exists(stopped.saved(program), state.path, keys)
             check_state_classes(state.path, program.application)

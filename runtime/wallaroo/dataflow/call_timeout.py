@@ -50,10 +50,10 @@ class CallTimeout:
         self._call: FrameType | None = None
         self._since = 0.0
         self._previous_handler: Any = None
-        self._thread = threading.Thread(name="call-timeout")
+        self._thread: threading.Thread
+        self._stopped: threading.Event
         self._started_in: int | None = None
         """The process in which it is checking; forks of that do not have its threads."""
-        self._stopped = threading.Event()
 
     def start(self) -> None:
         """Start checking; has no effect outside the main thread, which signals interrupt."""

@@ -2,5 +2,7 @@
 
 from __future__ import annotations
 
-IMMUTABLE = frozenset({bool, bytes, complex, float, frozenset, int, str, type(None)})
+IMMUTABLE: frozenset[type] = frozenset(
+    {bool, bytes, complex, float, frozenset, int, str, type(None)}
+)
 """The built-in ones."""

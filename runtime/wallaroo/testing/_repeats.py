@@ -13,10 +13,12 @@ from typing import Any
 from wallaroo.api.places import Place, place_of
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Pipeline, Stateful
+from wallaroo.model.immutable import IMMUTABLE
 from wallaroo.resolution.problems import name_of
 from wallaroo.user_code.exceptions import describe_error, pass_interrupt, short_repr
 
-_PLAIN = (bool, bytes, complex, float, int, str, type, type(None), FunctionType, ModuleType)
+_PLAIN = (*(IMMUTABLE - {frozenset}), type, FunctionType, ModuleType)
+"""Classes whose objects have no parts that can change."""
 _MOST_PARTS = 1_000
 """Objects of a message that are looked at."""
 _PROMISE = (

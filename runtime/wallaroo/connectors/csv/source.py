@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
@@ -16,8 +17,6 @@ from wallaroo.wire.rows import malformed_row, packed_row
 
 _PIECE_BYTES = 64 * 1024
 """Bytes that are looked at together for further rows."""
-_MARK = b"\xef\xbb\xbf"
-"""What a text in UTF-8 may begin with."""
 _OPEN = "unexpected end of data"
 """What `csv` says of a quote that is not closed."""
 
@@ -216,7 +215,7 @@ class _Cutter:
         self._looked_at = len(self._lines)
         # a generator, as those after the record are not to be read
         texts = (line.decode("utf-8", "surrogateescape") for line in self._lines)
-        first = next(texts).removeprefix(_MARK.decode())
+        first = next(texts).removeprefix(BOM_UTF8.decode())
         reader = csv.reader(
             itertools.chain((first,), texts), delimiter=self._delimiter, strict=True
         )

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from wallaroo.dataflow.buckets import Bucket, Unloaded
 from wallaroo.dataflow.entities import EntitySerializer
@@ -58,17 +58,17 @@ class StoppedState:
         """The state as of the last published chunk."""
         return PublishedState(self._session, self._layout, program)
 
-    def import_progress(self, name: str) -> Literal["none", "done"]:
-        """How far the import *name* is; Spark drops one that was interrupted.
+    def has_imported(self, name: str) -> bool:
+        """Whether the import *name* is complete; Spark drops one that was interrupted.
 
         Raises:
             RuntimeFailure: The application was not stopped cleanly.
         """
         if is_imported(self._layout.checkpoint, name):
-            return "done"
+            return True
         check_partitions(self._layout)
         check_that_spark_has_all(self._layout)
-        return "none"
+        return False
 
     def import_rows(self, rows: Path, name: str) -> None:
         """Add what `write_rows` wrote, whole or not at all.
