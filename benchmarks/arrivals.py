@@ -1,11 +1,10 @@
-"""Messages that arrive when they are due, sent by a process of its own.
+"""Sends messages at scheduled times, in a separate process.
 
     python -m benchmarks.arrivals HOST:PORT FILE SIZE PATTERN RATE SECONDS
 
 sends the messages of FILE, of SIZE bytes each, at the times of the pattern. It prints the clock at
 the first time (CLOCK_MONOTONIC, which processes share), and at the end the part of a core that it
-took. Latency is counted from the time at which a message was due, so that a sender that is held up
-hides nothing.
+took. Latency counts from the scheduled time of a message, so a delayed sender hides nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SEED = 7
 
 
 def due(pattern: Pattern, rate: int, seconds: float) -> Sequence[float]:
-    """When each message is due, in seconds after the first; the same in every process.
+    """The scheduled time of each message, in seconds after the first; the same in every process.
 
     Example:
         >>> due("ticks", 400, 0.01)
@@ -44,7 +43,7 @@ def due(pattern: Pattern, rate: int, seconds: float) -> Sequence[float]:
 
 
 def send(address: str, file: str, size: int, times: Sequence[float]) -> None:
-    """Send each message of *file* once it is due, together with all others that are."""
+    """Send each message of *file* at its scheduled time; those that are late go out together."""
     data = memoryview(Path(file).read_bytes())
     with connected(address) as connection:
         # else the system holds messages back until those before are acknowledged

@@ -1,4 +1,4 @@
-"""The two ends of a measured stream, each a process of its own, as lean as Python can be.
+"""The two ends of a measured stream, each a separate process, as lean as Python can be.
 
 python -m benchmarks.ends send HOST:PORT FILE          prints when it began
 python -m benchmarks.ends receive bytes|lines COUNT    prints its address, and when it had

@@ -209,7 +209,7 @@ def cpu_seconds(pid: int) -> dict[str, float]:
 
 
 def end(*arguments: str) -> subprocess.Popen[str]:
-    """One end of a stream, in a process of its own."""
+    """One end of a stream, in a separate process."""
     command = [sys.executable, "-m", "benchmarks.ends", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 

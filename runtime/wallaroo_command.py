@@ -1,7 +1,7 @@
 """The command `wallaroo`: how it answers signals while the package is loaded.
 
-It is no module of the package: importing one would import the whole package first, which takes a
-good part of a second on a busy machine.
+It is not part of the package: importing a module of that would import the whole package first,
+which takes a good part of a second on a busy machine.
 """
 
 from __future__ import annotations

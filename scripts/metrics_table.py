@@ -1,4 +1,4 @@
-"""Writes the table of metrics in docs/observability.md anew from the catalogue."""
+"""Rewrites the table of metrics in docs/observability.md from the catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The systems that are compared: each reads topics of its own and writes to one of its own."""
+"""The systems that are compared: each reads its own topics and writes to its own one."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Ours:
 def peer(
     module: str, broker: Broker, load: Load, guarantee: str, interval_s: float, cores: int | None
 ) -> Pass:
-    """One pass of a peer, in a process of its own.
+    """One pass of a peer, in a separate process.
 
     Args:
         module: `plain_kafka` or `quix_flow`.

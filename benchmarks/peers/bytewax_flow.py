@@ -1,6 +1,6 @@
 """The applications on Bytewax, with its recovery on, calling the applications' own functions.
 
-Runs in an environment of its own. Prints the seconds it took, from the start of the dataflow.
+Runs in a separate environment. Prints the seconds it took, from the start of the dataflow.
 
     python -m benchmarks.peers.bytewax_flow APP WORKERS RECOVERY OUT NAME=FILE…
 

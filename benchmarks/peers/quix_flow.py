@@ -1,6 +1,6 @@
 """The applications on Quix Streams, calling the applications' own functions.
 
-Runs in an environment of its own. Its state is in RocksDB, with changelogs in topics of Kafka.
+Runs in a separate environment. Its state is in RocksDB, with changelogs in topics of Kafka.
 Prints `ready` when it has processed the first records, and ends when its input is closed.
 
     python -m benchmarks.peers.quix_flow APP BROKERS GUARANTEE INTERVAL FIRST OUT TOPIC…

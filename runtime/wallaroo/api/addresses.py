@@ -158,8 +158,8 @@ def port_of(port: Any) -> int:
     """Return *port* as a number.
 
     Raises:
-        TypeError: It is neither a number nor digits.
-        WallarooParameterError: There is no such port.
+        TypeError: *port* is neither an integer nor a string of digits.
+        WallarooParameterError: *port* is not a port number.
     """
     is_text = isinstance(port, str) and port.isascii() and port.isdigit()
     if not is_text and (isinstance(port, bool) or not isinstance(port, int)):

@@ -193,8 +193,8 @@ def not_negative_ns(name: str, value: Any, *, bare: bool = False) -> int:
     """Return the nanoseconds of the duration *value*, which can be 0; see `duration_ns`.
 
     Raises:
-        WallarooParameterError: It is negative, or a number without a unit.
-        TypeError: It is no duration.
+        WallarooParameterError: *value* is negative, or a number without a unit.
+        TypeError: *value* is not a duration.
     """
     ns = duration_ns(name, value, bare=bare)
     if ns < 0:

@@ -11,7 +11,7 @@ def integer(what: str, value: Any) -> int:
     """Return *value*, which a message calls *what*.
 
     Raises:
-        TypeError: It is no integer.
+        TypeError: *value* is not an integer.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         msg = f"{what} is {value!r}; expected an integer"
@@ -23,7 +23,7 @@ def positive_integer(what: str, value: Any) -> int:
     """Return *value*, as `integer` does.
 
     Raises:
-        TypeError: It is no integer.
+        TypeError: *value* is not an integer.
         WallarooParameterError: It is not positive.
 
     Example:

@@ -351,7 +351,7 @@ def application_without_addresses(app: str, app_args: tuple[str, ...]) -> Applic
     """The application APP for commands that do not run it: addresses may be missing.
 
     Raises:
-        UsageError: There is no such application.
+        UsageError: The application does not exist.
         ApplicationError: It does not load, or is not well formed.
     """
     with optional_addresses():

@@ -78,7 +78,8 @@ def avro_decoder(
 
     Raises:
         TypeError: The type cannot be decoded.
-        WallarooParameterError: There is no schema of the writer, or two of them, or one is invalid.
+        WallarooParameterError: The writer's schema is missing or given twice, or a schema is
+                invalid.
         ModuleNotFoundError: fastavro or msgspec is not installed.
 
     Example:
@@ -161,7 +162,7 @@ class _Format:
         exact: Makes a schema, as its JSON, one whose values are read or written exactly.
 
     Raises:
-        WallarooParameterError: It is no schema.
+        WallarooParameterError: The text is not a schema.
     """
 
     def __init__(
@@ -174,8 +175,8 @@ class _Format:
         register()
         try:
             parts = [_loaded(part) for part in (*references, text)]
-            self._told, told = _parsed(parts)
-            convert_defaults(self._told, told)
+            self._declared, named = _parsed(parts)
+            convert_defaults(self._declared, named)
             self.schema, named = _parsed(map(exact, parts))
             self.walk = Walk(self.schema, named)
             self.own_defaults = convert_defaults(self.schema, named)
@@ -241,7 +242,7 @@ class _Format:
         if isinstance(error, Misfit):
             return f"{error} - at {places_of(error.value, plain)}"
         try:
-            validate(plain, self._told)
+            validate(plain, self._declared)
         except ValidationError as found:
             return "; ".join(map(str, found.errors[:3]))
         except Exception:  # noqa: S110  (the first error says enough)

@@ -17,7 +17,7 @@ def read_indexes(payload: bytes, start: int) -> tuple[tuple[int, ...], int]:
     """Return the place of a message in its schema, and where the message begins.
 
     Raises:
-        NoHeader: There is no such place.
+        NoHeader: The payload does not begin with such a place.
 
     Example:
         >>> read_indexes(bytes([0, 99]), 0), read_indexes(bytes([4, 2, 0, 99]), 0)

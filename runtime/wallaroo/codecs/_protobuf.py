@@ -52,7 +52,7 @@ def protobuf_decoder(
             change messages.
 
     Raises:
-        TypeError: It is no such class.
+        TypeError: *type* is not a class of Protobuf messages.
 
     Example:
         >>> from google.protobuf.timestamp_pb2 import Timestamp

@@ -38,7 +38,7 @@ log = structlog.get_logger("wallaroo.gateway")
 
 
 class SourceThreads(SourceConnector):
-    """Reads each of some sources in a thread of its own.
+    """Reads several sources, each in a separate thread.
 
     Args:
         readers: What reads them, by index of the source.

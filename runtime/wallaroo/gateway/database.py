@@ -132,7 +132,7 @@ def claim(path: Path, application: str) -> None:
 
     Raises:
         RuntimeFailure: It is another application's, or of another version.
-        DamagedDatabase: It is no database.
+        DamagedDatabase: The file is not a database.
     """
     with named(path), contextlib.closing(connect(path)) as database, transaction(database):
         (version,) = database.execute("PRAGMA user_version").fetchone()

@@ -26,7 +26,7 @@ def open_sink(context: ConnectorContext, index: int, sink: SSESink) -> SSESinkSe
 
 
 class SSESinkServer(SinkThread[SSESink]):
-    """Takes one sink's outputs in a thread of its own, and lets viewers read them.
+    """Takes one sink's outputs in a separate thread, and lets viewers read them.
 
     Args:
         index: Index of the sink in the application.

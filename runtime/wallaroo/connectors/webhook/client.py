@@ -72,8 +72,8 @@ class WebhookClient:
         """Post *body*, over a new connection if the receiver has closed the last one.
 
         Raises:
-            OSError: There is no answer.
-            HTTPException: There is none that can be understood.
+            OSError: The receiver does not answer.
+            HTTPException: Its answer is not HTTP.
         """
         reused = self._connection.sock is not None
         try:

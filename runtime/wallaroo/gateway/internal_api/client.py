@@ -30,7 +30,7 @@ class ControlClient(GatewayConnection):
         return GatewayStatus(sources=sources, sinks=sinks, **status)
 
     def samples(self) -> list[Sample]:
-        """The same as metrics, with those of the epochs that have been published."""
+        """The same as metrics, with those of the chunks that have been published."""
         return from_json(self._ask("samples", {}))
 
     def chunks_port(self) -> int | None:
@@ -94,7 +94,7 @@ class LeaseClient(GatewayConnection):
             Its number, which is the fencing token.
 
         Raises:
-            Refused: Another driver has the lease, and is alive.
+            CallRefused: Another driver has the lease, and is alive.
             RuntimeFailure: The gateway speaks another version of the internal API.
         """
         answer = self._ask("claim", {"holder": holder, **introduction()})
@@ -105,7 +105,7 @@ class LeaseClient(GatewayConnection):
         """Report that the driver is alive.
 
         Raises:
-            Refused: Another driver has acquired the lease since.
+            CallRefused: Another driver has acquired the lease since.
         """
         self._ask("renew", {})
 

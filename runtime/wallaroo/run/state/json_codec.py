@@ -55,7 +55,7 @@ def from_plain(plain: Any) -> Any:
     """The value for which `to_plain` returns *plain*; creates objects of the classes it names.
 
     Raises:
-        ValueError: There is no such value.
+        ValueError: No value has this plain form.
         Exception: A class that it names does not exist, or does not accept the contents.
 
     Example:
