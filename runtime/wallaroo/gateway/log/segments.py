@@ -1,0 +1,113 @@
+"""Segments, the files of the log.
+
+The head of a segment connects it with the one before. It is written twice, one copy after the
+other, as nothing can be read without it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import struct
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+from wallaroo.errors import RuntimeFailure
+
+_MAGIC = b"wallalog"
+_VERSION = 1
+_LAYOUT = struct.Struct("<8sI16sQQQII")
+HEAD_BYTES = 2 * _LAYOUT.size
+"""Length of a head; the first record follows it."""
+NAME_BYTES = 16
+"""Length of the name of a log."""
+_PREFIX, _SPARE, _DIGITS = "log-", "spare-", 16
+
+
+class Head(NamedTuple):
+    """What the head of a segment says."""
+
+    name: bytes
+    """Random name of the log."""
+    first: int
+    """Number of the first record."""
+    address: int
+    """Address of the first record."""
+    previous: int
+    """Number of the first record of the segment before; 0 in the first one of a log."""
+    chain: int
+    """Checksum of the record before the first one."""
+
+    def pack(self) -> bytes:
+        """Return the bytes of the head."""
+        copy = _LAYOUT.pack(_MAGIC, _VERSION, *self, 0)[:-4]
+        return (copy + crc32(copy).to_bytes(4, "little")) * 2
+
+
+def parsed_head(data: bytes | bytearray, file: Path) -> Head | None:
+    """Return the head with which the bytes of a *file* begin; None if neither copy is whole.
+
+    Raises:
+        RuntimeFailure: Another version of the package has written it.
+    """
+    for at in (0, _LAYOUT.size):
+        copy = bytes(data[at : at + _LAYOUT.size])
+        if len(copy) < _LAYOUT.size or crc32(copy[:-4]) != int.from_bytes(copy[-4:], "little"):
+            continue
+        magic, version, name, first, address, previous, chain, _ = _LAYOUT.unpack(copy)
+        if magic != _MAGIC:
+            continue
+        if version != _VERSION:
+            msg = f"{file} has format {version}; this version of Wallaroo reads {_VERSION}"
+            raise RuntimeFailure(msg)
+        return Head(name, first, address, previous, chain)
+    return None
+
+
+@dataclasses.dataclass(slots=True)
+class Segment:
+    """A segment of an open log.
+
+    Attributes:
+        file: Its file.
+        head: Its head.
+        descriptor: Open while records are written to it; -1 before and afterwards.
+    """
+
+    file: Path
+    head: Head
+    descriptor: int = -1
+
+
+def segment_file(directory: Path, first: int) -> Path:
+    """The file of the segment whose first record has the number *first*.
+
+    Example:
+        >>> segment_file(Path("state/log"), 300)
+        PosixPath('state/log/log-000000000000012c')
+    """
+    return directory / f"{_PREFIX}{first:0{_DIGITS}x}"
+
+
+def first_number(name: str) -> int | None:
+    """The number of the first record in the segment with a file *name*; None if it is of none.
+
+    Example:
+        >>> first_number("log-000000000000012c"), first_number("spare-5b"), first_number("log-1")
+        (300, None, None)
+    """
+    digits = name.removeprefix(_PREFIX)
+    if not name.startswith(_PREFIX) or len(digits) != _DIGITS or digits.strip("0123456789abcdef"):
+        return None
+    return int(digits, 16)
+
+
+def new_spare(directory: Path) -> Path:
+    """A file for a segment that is going to begin."""
+    return directory / f"{_SPARE}{os.urandom(4).hex()}"
+
+
+def is_spare(name: str) -> bool:
+    """Whether a file *name* is that of a file for a segment that is going to begin."""
+    return name.startswith(_SPARE)
