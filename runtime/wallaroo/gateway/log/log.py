@@ -15,7 +15,6 @@ from wallaroo.gateway.log.records import (
     ANY,
     HEADER,
     MOST_BYTES,
-    MOST_DATA,
     SNAPSHOT,
     DamagedLog,
     NoRoom,
@@ -24,7 +23,7 @@ from wallaroo.gateway.log.records import (
     is_no_room,
 )
 from wallaroo.gateway.log.recovery import Recovery, Skip
-from wallaroo.gateway.log.search import next_record
+from wallaroo.gateway.log.search import damage_at
 from wallaroo.gateway.log.segments import (
     HEAD_BYTES,
     NAME_BYTES,
@@ -483,11 +482,7 @@ class Log:
         walk = Walk(data[:at], self._seed, at=HEAD_BYTES, number=head.first, chain=head.chain)
         for _ in walk:
             pass
-        found = next_record(data, self._seed, walk.at, walk.number)
-        last = found.number - 1 if found else None
-        problem = f"at byte {walk.at}, record {walk.number} is not as written"
-        lost = data[walk.at : found.at if found else None][:MOST_DATA]
-        return DamagedLog(segment.file, problem, first=walk.number, last=last, data=lost)
+        return damage_at(segment.file, data, self._seed, walk.at, walk.number)
 
     def _remove(self, file: Path) -> None:
         """Remove the file of the oldest segment, or keep it for one that is going to begin.

@@ -18,7 +18,7 @@ from wallaroo.gateway.log.records import (
     packed_skipped,
     room_for_skipped,
 )
-from wallaroo.gateway.log.search import next_record, proves_durable, record_at
+from wallaroo.gateway.log.search import next_record, numbers, proves_durable, record_at
 from wallaroo.gateway.log.segments import (
     HEAD_BYTES,
     Head,
@@ -150,7 +150,7 @@ class Recovery:
             problem = (
                 f"it ends before record {number} at byte {at}, and "
                 f"{segment_file(self._directory, stop).name} begins with record {stop}: "
-                f"{_numbers(number, stop - 1)} missing"
+                f"{numbers(number, stop - 1)} missing"
             )
             lost = data[at : at + MOST_DATA]
             raise DamagedLog(file, problem, first=number, last=stop - 1, data=lost)
@@ -158,7 +158,7 @@ class Recovery:
             problem = f"it does not end where {segment_file(self._directory, number).name} begins"
             raise DamagedLog(file, problem, first=number, last=last)
         room = room_for_skipped(end - at)
-        problem = f"at byte {at}, {_numbers(number, last)} not as written"
+        problem = f"at byte {at}, {numbers(number, last)} not as written"
         lost = data[at : min(end, at + MOST_DATA)]
         return DamagedLog(file, problem, first=number, last=last, data=lost, room=room), end
 
@@ -183,7 +183,7 @@ class Recovery:
         """The head of a segment, after it was compared with the segments around it, or repaired."""
         head, file = self._heads[first], self._file(first)
         if self.segments and self.number != first:
-            problem = f"it begins with record {first}: {_numbers(self.number, first - 1)} missing"
+            problem = f"it begins with record {first}: {numbers(self.number, first - 1)} missing"
             raise DamagedLog(file, problem, first=self.number, last=first - 1)
         expected = self._expected_head(first, stop, data) if self.segments or not head else head
         if head is None:
@@ -256,7 +256,3 @@ class Recovery:
             return content(self._disk, descriptor, length)
         finally:
             self._disk.close(descriptor)
-
-
-def _numbers(first: int, last: int) -> str:
-    return f"record {first} is" if first == last else f"records {first} to {last} are"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from wallaroo.gateway.log.records import HEADER, NUMBER_AT, SKIPPED
+from wallaroo.gateway.log.records import HEADER, MOST_DATA, NUMBER_AT, SKIPPED, DamagedLog
 
 _NOT_ZERO = re.compile(rb"[^\0]")
 _NUMBER_BYTES = 8
@@ -52,7 +53,7 @@ def next_record(
     low, high = number + 1, min(stop - 1, number + (len(data) - at) // HEADER.size)
     if low > high:
         return None
-    pattern, skipped = _numbers(low, high)
+    pattern, skipped = _pattern(low, high)
     # the pattern begins within the number, at its first byte that is not arbitrary
     to_header = NUMBER_AT + skipped
     start = at + HEADER.size + to_header
@@ -94,11 +95,43 @@ def proves_durable(data: bytes | bytearray, seed: int, at: int, number: int) -> 
         begin, sought = found.end, found.number + 1
 
 
-def _numbers(low: int, high: int) -> tuple[re.Pattern[bytes], int]:
+def damage_at(
+    file: Path, data: bytes, seed: int, at: int, number: int, stop: int | None = None
+) -> DamagedLog:
+    """Describe the damage at a place of a segment.
+
+    Args:
+        file: The segment.
+        data: Its bytes.
+        seed: Checksum of the name of the log.
+        at: Where there is no valid record.
+        number: Number of the record that should be there.
+        stop: Number of the first record of the next segment; None if there is none.
+    """
+    found = next_record(data, seed, at, number, 2**64 if stop is None else stop)
+    if found is None:
+        last, lost = None if stop is None else stop - 1, data[at : at + MOST_DATA]
+    else:
+        last, lost = found.number - 1, data[at : min(found.at, at + MOST_DATA)]
+    problem = f"at byte {at}, {numbers(number, last or number)} not as written"
+    return DamagedLog(file, problem, first=number, last=last, data=lost)
+
+
+def numbers(first: int, last: int) -> str:
+    """The subject of a sentence about records.
+
+    Example:
+        >>> numbers(7, 7), numbers(7, 9)
+        ('record 7 is', 'records 7 to 9 are')
+    """
+    return f"record {first} is" if first == last else f"records {first} to {last} are"
+
+
+def _pattern(low: int, high: int) -> tuple[re.Pattern[bytes], int]:
     r"""An expression for numbers as the header has them, and how many bytes it leaves out.
 
     Example:
-        >>> expression, skipped = _numbers(0x1230, 0x1450)
+        >>> expression, skipped = _pattern(0x1230, 0x1450)
         >>> expression.pattern, skipped
         (b'[\x12-\x14]\x00\x00\x00\x00\x00\x00', 1)
     """
