@@ -200,7 +200,8 @@ class Log:
             batch = queue[0]
             if batch.segment.descriptor < 0:
                 self._begin(batch.segment)
-            self._write(batch)
+            if batch.length:
+                self._write(batch)
             if len(queue) == 1:
                 break
             queue.popleft()

@@ -87,7 +87,8 @@ class Recovery:
             unused.append(self._file(firsts[-1]))
         for file in unused:
             self._disk.unlink(file)
-        if unused:
+        if self._heads or unused:
+            # also the name of the last segment, if the process was killed while that began
             self._disk.sync_directory(self._directory)
 
     def _has_begun(self, first: int) -> bool:
