@@ -20,7 +20,7 @@ from wallaroo.cli.option_types import (
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.gateway.consistency.agreement import ACCEPT
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
-from wallaroo.gateway.journal.block_rows import SKIP
+from wallaroo.gateway.damage import SKIP
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.gateway.settings import TrafficSettings

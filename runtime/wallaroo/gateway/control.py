@@ -10,15 +10,14 @@ from typing import Any
 import structlog
 
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
-from wallaroo.gateway.consistency.agreement import read_held
+from wallaroo.gateway.consistency.agreement import held_by
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Action
 from wallaroo.gateway.internal_api.versions import check_version
-from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.monitoring import Monitor
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.store import Store
 from wallaroo.metrics.samples import to_json
 from wallaroo.model.application import Application
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
@@ -31,9 +30,8 @@ class Control:
 
     Args:
         application: The application.
-        directory: Directory of journal and outbox.
-        journal: The journal.
-        outbox: The outbox.
+        directory: The gateway's directory.
+        store: Journal and outbox.
         leases: Decides which driver may use the gateway.
         monitor: Collects status and metrics.
         stop_accepting: Closes the sources; returns when everything they took is on disk.
@@ -45,8 +43,7 @@ class Control:
         self,
         application: Application,
         directory: Path,
-        journal: Journal,
-        outbox: Outbox,
+        store: Store,
         leases: Leases,
         monitor: Monitor,
         stop_accepting: Callable[[], None],
@@ -55,14 +52,13 @@ class Control:
     ) -> None:
         self._sources = [source.name for source in application.sources]
         self._directory = directory
-        self._journal = journal
-        self._outbox = outbox
+        self._store = store
         self._leases = leases
         self._monitor = monitor
         self._stop_accepting = stop_accepting
         self._restart = restart
         self._chunks_port = chunks_port
-        self._dead_letters = StoredDeadLetterActions(outbox, journal)
+        self._dead_letters = StoredDeadLetterActions(store.outbox, store.journal)
 
     def actions(self) -> dict[str, Action]:
         """The actions by name."""
@@ -71,7 +67,7 @@ class Control:
             "status": lambda _: dataclasses.asdict(self._monitor.status()),
             "chunks_port": lambda _: self._chunks_port,
             "samples": lambda _: to_json(self._monitor.samples()),
-            "hot_keys": lambda _: self._outbox.hot_keys(),
+            "hot_keys": lambda _: self._store.outbox.hot_keys(),
             "stop_accepting": lambda _: self._stop_accepting(),
             "wait_accepted": self._wait_accepted,
             "letters": self._letters,
@@ -81,12 +77,12 @@ class Control:
             "claim": self._claim,
             "renew": lambda _: self._leases.renew(),
             "release": lambda _: self._leases.release(),
-            "held": lambda _: read_held(self._directory).to_json(),
+            "held": lambda _: held_by(self._store).to_json(),
             "accept_lost": self._accept_lost,
         }
 
     def _wait_accepted(self, asked: dict[str, Any]) -> bool:
-        return self._journal.wait_accepted(
+        return self._store.journal.wait_accepted(
             self._sources.index(asked["source"]), asked["count"], asked["timeout_s"]
         )
 

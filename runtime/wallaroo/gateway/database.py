@@ -1,18 +1,14 @@
-"""SQLite as journal and outbox need it: a write-ahead log, synced when a commit returns."""
+"""SQLite as the dead letters need it: a write-ahead log, synced when a commit returns."""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure
-from wallaroo.system.disk_space import free_bytes, reserved_bytes
+from wallaroo.errors import RESTORE, DamagedFile
 
-FORMAT = 3
-"""Version of the layout of the journal and the outbox."""
 _PAGE_BYTES = 32 * 1024
 """Large pages: rows hold blobs of up to some hundred KiB."""
 _CHECKPOINT_PAGES = 512
@@ -58,20 +54,6 @@ def file_of(database: sqlite3.Connection) -> str:
     return "a database"
 
 
-def checksum(blob: bytes | bytearray, *values: int | float | str | bytes | None) -> int:
-    """The checksum of a row with *blob* and *values*.
-
-    Example:
-        >>> checksum(b"a b", 1, "x") == checksum(b"a b", 1, "y")
-        False
-    """
-    return zlib.crc32(blob, zlib.crc32(repr(values).encode()))
-
-
-def _row_sum(*values: int | float | str | bytes | None) -> int:
-    return checksum(b"", *values)
-
-
 def check_structure(file: Path) -> None:
     """Look at all of the database in *file*.
 
@@ -103,14 +85,9 @@ def _set_up(database: sqlite3.Connection, *, read_only: bool) -> None:
     if read_only:
         database.execute("PRAGMA query_only=1")
         return
-    # for the triggers of `row_sums`: the second lets them see what a REPLACE deletes
-    database.create_function("row_sum", -1, _row_sum, deterministic=True)
-    database.execute("PRAGMA recursive_triggers=ON")
     database.execute(f"PRAGMA page_size={_PAGE_BYTES}")
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("PRAGMA synchronous=FULL")
-    # statements with triggers keep a journal of their own, by default in a temporary file
-    database.execute("PRAGMA temp_store=MEMORY")
     # Debian's SQLite overwrites all that is deleted, which costs as much as writing it did
     database.execute("PRAGMA secure_delete=OFF")
     database.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
@@ -125,49 +102,6 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """
     with named(path), contextlib.closing(connect(path, read_only=True)) as database:
         yield database
-
-
-def claim(path: Path, application: str) -> None:
-    """Make the database at *path* that of *application*, if it is new, or see that it is.
-
-    Raises:
-        RuntimeFailure: It is another application's, or of another version.
-        DamagedDatabase: The file is not a database.
-    """
-    with named(path), contextlib.closing(connect(path)) as database, transaction(database):
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-        (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if not version and not tables:
-            database.execute("CREATE TABLE about (application TEXT NOT NULL)")
-            database.execute("INSERT INTO about VALUES (?)", (application,))
-            database.execute(f"PRAGMA user_version={FORMAT}")
-            return
-        if version != FORMAT:
-            msg = (
-                f"{path} has format {version}, and this version of wallaroo reads format "
-                f"{FORMAT}; give another --state-dir"
-            )
-            raise RuntimeFailure(msg)
-        (owner,) = database.execute("SELECT application FROM about").fetchone()
-        if owner != application:
-            msg = (
-                f"{path} belongs to the application {owner!r}, and this is {application!r}; "
-                "give another --state-dir"
-            )
-            raise RuntimeFailure(msg)
-
-
-@contextlib.contextmanager
-def unsynced(database: sqlite3.Connection) -> Iterator[None]:
-    """Do not wait for the disk when the block commits: the next commit outside it does.
-
-    What is committed survives the end of the process, but perhaps not that of the machine.
-    """
-    database.execute("PRAGMA synchronous=NORMAL")
-    try:
-        yield
-    finally:
-        database.execute("PRAGMA synchronous=FULL")
 
 
 @contextlib.contextmanager
@@ -192,25 +126,3 @@ def lacks_room(error: sqlite3.Error) -> bool:
     A failed sync is different: after it, what is on disk is unknown.
     """
     return getattr(error, "sqlite_errorcode", None) in _NO_ROOM
-
-
-def lacks_reserve(database: sqlite3.Connection, directory: Path, size: int) -> str:
-    """Why *size* more bytes should not be stored yet; empty if they may.
-
-    A journal that takes the last of a disk lets the outbox, which usually shares it, publish no
-    more outputs, and then nothing can leave the journal.
-
-    Args:
-        database: The database of the journal.
-        directory: Where it is.
-        size: Bytes of new messages.
-    """
-    reserved, free = reserved_bytes(directory), free_bytes(directory)
-    if free >= reserved:
-        return ""
-    (pages,) = database.execute("PRAGMA freelist_count").fetchone()
-    (page,) = database.execute("PRAGMA page_size").fetchone()
-    if pages * page >= 2 * size:  # the file has room in itself
-        return ""
-    mib = 1024**2
-    return f"{free / mib:,.1f} MiB of the disk are free, and {reserved / mib:,.1f} are reserved"

@@ -1,8 +1,8 @@
-"""High-water marks of databases, each in a file beside its database.
+"""The high-water mark of a log, in a file beside it.
 
-SQLite takes a write-ahead log that was cut, or is missing, for one to which nothing was written:
-what was lost with it would be missed by nobody. A mark is written after each commit and costs no
-sync, so it may be behind the database after a power failure, and is never ahead of it.
+A log that was cut is a shorter log: what was lost with its end would be missed by nobody. The mark
+is written after each sync and costs none itself, so it may be behind the log after a power failure,
+and is never ahead of it.
 """
 
 from __future__ import annotations
@@ -14,76 +14,68 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-_LAYOUT = struct.Struct(">32sQI")
+_LAYOUT = struct.Struct(">32sQQI")
 _MODE = 0o600
 
 
 class Mark(NamedTuple):
-    """How far a database was."""
+    """How far a log was."""
 
     name: str
-    """Random name of the database, or of its last opening."""
-    reached: int
-    """A number that only grows."""
+    """Random name of the log: 32 characters."""
+    record: int
+    """Number of its last record."""
+    end: int
+    """Offset after its last message."""
 
 
-def mark_file(database: Path) -> Path:
-    """The file of the mark of a database."""
-    return database.with_name(f"{database.name}-mark")
+def mark_file(log: Path) -> Path:
+    """The file of the mark of a log."""
+    return log.with_name(f"{log.name}-mark")
 
 
-def read_mark(database: Path) -> Mark | None:
-    """The mark of a database; None if there is none, or it was not written completely.
+def read_mark(log: Path) -> Mark | None:
+    """The mark of a log; None if there is none, or it was not written completely.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as directory:
-        ...     database = Path(directory, "journal.db")
-        ...     writer = MarkWriter(database)
-        ...     writer.note("a" * 32, 7)
+        ...     log = Path(directory, "log")
+        ...     writer = MarkWriter(log)
+        ...     writer.note(Mark("a" * 32, 7, 5))
         ...     writer.close()
-        ...     read_mark(database), read_mark(Path(directory, "outbox.db"))
-        (Mark(name='aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', reached=7), None)
+        ...     read_mark(log), read_mark(Path(directory, "other"))
+        (Mark(name='aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', record=7, end=5), None)
     """
     with contextlib.suppress(OSError, struct.error, ValueError):
-        name, reached, total = _LAYOUT.unpack(mark_file(database).read_bytes())
-        if total == _sum(name, reached):
-            return Mark(name.decode("ascii"), reached)
+        name, record, end, total = _LAYOUT.unpack(mark_file(log).read_bytes())
+        if total == _sum(name, record, end):
+            return Mark(name.decode("ascii"), record, end)
     return None
 
 
-def remove_mark(database: Path) -> None:
-    """Forget how far a database was."""
-    mark_file(database).unlink(missing_ok=True)
+def remove_mark(log: Path) -> None:
+    """Forget how far a log was."""
+    mark_file(log).unlink(missing_ok=True)
 
 
 class MarkWriter:
-    """Writes the mark of one database. A disk that is full leaves the mark as it is.
+    """Writes the mark of one log. A disk that is full leaves the mark as it is.
 
     Args:
-        database: File of the database.
+        log: The directory of the log.
     """
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, log: Path) -> None:
         self._file = -1
         with contextlib.suppress(OSError):
-            self._file = os.open(
-                mark_file(database), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, _MODE
-            )
+            self._file = os.open(mark_file(log), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, _MODE)
 
-    def note(self, name: str, reached: int, *, durably: bool = False) -> None:
-        """Note how far the database is; *durably* if the end of the machine is not to undo it.
-
-        Args:
-            name: Random name of the database, or of its last opening: 32 characters.
-            reached: How far it is.
-            durably: Whether to wait for the disk.
-        """
-        raw = name.encode("ascii")
+    def note(self, mark: Mark) -> None:
+        """Note how far the log is."""
+        raw = mark.name.encode("ascii")
         with contextlib.suppress(OSError):
-            os.pwrite(self._file, _LAYOUT.pack(raw, reached, _sum(raw, reached)), 0)
-            if durably:
-                os.fsync(self._file)
+            os.pwrite(self._file, _LAYOUT.pack(raw, *mark[1:], _sum(raw, *mark[1:])), 0)
 
     def close(self) -> None:
         """Close the file."""
@@ -92,5 +84,5 @@ class MarkWriter:
             self._file = -1
 
 
-def _sum(name: bytes, reached: int) -> int:
-    return zlib.crc32(b"%s %d" % (name, reached))
+def _sum(name: bytes, record: int, end: int) -> int:
+    return zlib.crc32(b"%s %d %d" % (name, record, end))

@@ -1,4 +1,4 @@
-"""The gateway's process: puts journal, outbox, sources, sinks and the internal API together."""
+"""The gateway's process: puts the store, sources, sinks and the internal API together."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import functools
 import os
 import resource
 import signal
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING
 import structlog
 
 from wallaroo.errors import DamagedFile, RuntimeFailure
-from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import AWAITED_CHUNK_BYTES, Pace
+from wallaroo.gateway.chunks.peers import PeerListener
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.connector import ConnectorContext, SinkConnector
 from wallaroo.gateway.connectors import SourceConnectors, open_sink
-from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
+from wallaroo.gateway.consistency.acceptance import accept_if_asked, is_asked
 from wallaroo.gateway.control import Control
+from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.dead_letters.policy import policies
@@ -32,11 +34,11 @@ from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.location import chunks_socket
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.internal_api.status import GatewayStatus
-from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.marks import remove_mark
 from wallaroo.gateway.monitoring import Monitor
-from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.gateway.startup import once_there_is_room, take
+from wallaroo.gateway.store import Store, StoreLimits
 from wallaroo.metrics.exposition import exposition
 from wallaroo.model.application import Application
 from wallaroo.observability.health import Health, HealthServer
@@ -79,6 +81,10 @@ class Gateway:
         self._sink_tls = settings.traffic.sink_tls.connecting()
         self._policies = policies(settings.traffic.on_error, application)
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._next_turn: asyncio.TimerHandle | None = None
+        """The turn of the store that comes if none is asked for before."""
+        self._closed = False
         self._ended = self._loop.create_future()
         self._stopping = False
         self._restarts = False
@@ -91,39 +97,61 @@ class Gateway:
         Raises:
             RuntimeFailure: An address cannot be bound, or the directory cannot be used.
         """
-        await self._when_there_is_room(self._open_databases)
+        await self._when_there_is_room(self._open_store)
         replays = StoredDeadLetterActions(self._outbox, self._journal)
-        await self._when_there_is_room(replays.finish_replays)
+        await asyncio.to_thread(replays.finish_replays)
         await self._open_connectors()
-        self._open_internal_api()
+        await self._open_internal_api()
         endpoint = Endpoint(self._settings.location, self._token)
         directory = self._settings.directory
         await self._when_there_is_room(functools.partial(endpoint.write, directory))
         self._open_health_server()
 
-    def _open_databases(self) -> None:
-        """Open journal and outbox: both, or neither."""
+    def _open_store(self) -> None:
+        """Lock the directory, and open what is stored there: both, or neither."""
         settings = self._settings
         with contextlib.ExitStack() as opened:
-            self._lock = take(
-                settings.directory,
-                self._application.name,
-                [source.name for source in self._application.sources],
-                skip_damaged=settings.traffic.skip_damaged,
-            )
+            self._lock = take(settings.directory)
             opened.callback(os.close, self._lock)
             self._leases = Leases(settings.directory / "claim.json")
-            self._outbox = Outbox(
-                settings.directory / OUTBOX, settings.outbox_bytes, settings.letters
+            if is_asked(settings.directory):  # to resume without what the log had
+                remove_mark(settings.directory / LOG)
+            self._store = Store(
+                settings.directory,
+                self._application.name,
+                StoreLimits(settings.traffic.journal, settings.outbox_bytes, settings.letters),
+                self._ask_for_turn,
+                sources=[source.name for source in self._application.sources],
+                skip_damaged=settings.traffic.skip_damaged,
             )
-            opened.callback(self._outbox.close)
+            opened.callback(self._store.close)
+            accept_if_asked(settings.directory, self._store)
+            self._journal, self._outbox = self._store.journal, self._store.outbox
             with self._outbox.dead_letters() as letters:
                 letters.note_origins(self._application)
-            self._journal = Journal(
-                settings.directory / JOURNAL, settings.traffic.journal, on_failure=self._on_failure
-            )
-            self._outbox.clock = self._journal.clock.now
             opened.pop_all()
+
+    def _ask_for_turn(self) -> None:
+        """Let the loop take a turn of the store; for any thread."""
+        if threading.get_ident() == self._thread:
+            self._loop.call_soon(self._turn)
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._turn)
+
+    def _turn(self) -> None:
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+            self._next_turn = None
+        if self._closed:
+            return
+        try:
+            again_s = self._store.turn()
+        except (OSError, sqlite3.Error) as error:
+            self.end(error)
+            return
+        if again_s is not None:
+            self._next_turn = self._loop.call_later(again_s, self._turn)
 
     async def _open_connectors(self) -> None:
         """Listen, read, and deliver."""
@@ -152,7 +180,7 @@ class Gateway:
             self._application, self._journal, self._outbox, self._sources, self._sinks
         )
 
-    def _open_internal_api(self) -> None:
+    async def _open_internal_api(self) -> None:
         settings = self._settings
         self._traces = self._message_traces()
         evidence = EvidenceFinder(self._application, self._journal, self._policies)
@@ -160,20 +188,18 @@ class Gateway:
         if listener is not None:
             self._chunks = ChunkServer(
                 listener,
-                self._journal,
-                settings.directory / JOURNAL,
-                self._outbox,
+                self._store,
                 self._leases,
                 evidence,
                 self._pace(),
                 self._on_failure,
                 self._traces,
             )
+            await self._chunks.start()
         control = Control(
             self._application,
             settings.directory,
-            self._journal,
-            self._outbox,
+            self._store,
             self._leases,
             self._monitor,
             self._stop_accepting,
@@ -189,29 +215,26 @@ class Gateway:
 
     def _pace(self) -> Pace:
         messages, wait_s = longest_wait(self._application)
-        smaller = {"chunk_bytes": AWAITED_CHUNK_BYTES} if awaits(self._application) else {}
+        waits = awaits(self._application)
+        smaller = {"chunk_bytes": AWAITED_CHUNK_BYTES} if waits else {}
         return Pace(
             **smaller,
             batch_messages=messages,
             batch_wait_s=wait_s,
             journal_bytes=self._settings.traffic.journal.disk_bytes // 4,
+            waits_for_disk=waits,
         ).adjusted()
 
-    def _chunks_listener(self) -> Listener | None:
+    def _chunks_listener(self) -> PeerListener | None:
         """Where the processes of a real-time query connect; None if the gateway serves none."""
         settings = self._settings
         if (path := chunks_socket(settings.location)) is not None:
-            return Listener.at_path(path)
+            return PeerListener(path)
         if settings.chunks_port is None and self._token is None:
             return None  # without a token, anyone could connect
         host, _, _ = settings.location.partition("://")[2].rpartition(":")
-        return Listener.at_port(
-            host.strip("[]"),
-            settings.chunks_port or 0,
-            self._token,
-            self._tls,
-            self._guesses,
-        )
+        port = settings.chunks_port or 0
+        return PeerListener(None, host.strip("[]"), port, self._token, self._tls, self._guesses)
 
     def _open_health_server(self) -> None:
         self._health = None
@@ -254,10 +277,10 @@ class Gateway:
             self._traces.close()
         if self._health is not None:
             self._health.close()
-        self._journal.close()
-        await asyncio.sleep(0)  # acknowledges what the journal has written last
+        self._closed = True
+        self._store.close()
+        await asyncio.sleep(0)  # acknowledges what was written last
         await self._sources.close()
-        self._outbox.close()
         os.close(self._lock)
         if isinstance(failure, DamagedFile):
             raise failure
@@ -269,7 +292,6 @@ class Gateway:
     async def _end_calls(self) -> bool:
         """Answer no more calls; returns whether all calls in progress have ended."""
         self._journal.end_waits()
-        self._outbox.end_waits()
         ending = threading.Thread(target=self._service.shutdown, name="last-calls", daemon=True)
         ending.start()
         await asyncio.to_thread(ending.join, _ANSWER_S)
@@ -301,7 +323,6 @@ class Gateway:
 
         return MessageTraces(
             traces,
-            self._journal,
             self._outbox,
             [source.name for source in self._application.sources],
             [sink.name for sink in self._application.sinks],

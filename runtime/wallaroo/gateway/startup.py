@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from wallaroo.errors import DamagedFile, RuntimeFailure
-from wallaroo.gateway.consistency.acceptance import accept_if_asked
-from wallaroo.gateway.consistency.agreement import JOURNAL, OUTBOX
-from wallaroo.gateway.consistency.damage import check_for_damage
-from wallaroo.gateway.consistency.loss import check_for_loss
-from wallaroo.gateway.database import claim, lacks_room
+from wallaroo.gateway.database import lacks_room
 from wallaroo.system.disk_space import REMEDY, full, is_full
 from wallaroo.system.lockfile import hold
 from wallaroo.system.private_files import DIRECTORY_MODE
@@ -27,37 +22,18 @@ _PAUSE_S = 0.5
 log = structlog.get_logger("wallaroo.gateway")
 
 
-def take(
-    directory: Path, application: str, sources: Sequence[str] = (), *, skip_damaged: bool = False
-) -> int:
-    """Lock *directory* for a gateway of *application*, and create its journal and outbox.
-
-    Args:
-        directory: The directory.
-        application: Name of the application.
-        sources: Names of its sources.
-        skip_damaged: Whether to set damaged messages and outputs aside.
+def take(directory: Path) -> int:
+    """Lock *directory* for a gateway, and create it if it is missing.
 
     Returns:
         The descriptor of the lock file.
 
     Raises:
-        RuntimeFailure: The directory is in use, or belongs to another application.
-        DamagedFile: A file in it is not as it was written.
+        RuntimeFailure: The directory is in use.
     """
     directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     # a gateway that is still stopping writes, and would send the same outputs
-    lock = hold(directory / "gateway.lock", "is there another gateway?")
-    try:
-        for name in (JOURNAL, OUTBOX):
-            claim(directory / name, application)
-        check_for_damage(directory, sources, skip=skip_damaged)
-        check_for_loss(directory, sources, skip=skip_damaged)
-        accept_if_asked(directory)
-    except BaseException:
-        os.close(lock)
-        raise
-    return lock
+    return hold(directory / "gateway.lock", "is there another gateway?")
 
 
 async def once_there_is_room(

@@ -6,19 +6,19 @@ when that was published, and when each sink had taken the outputs of that public
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.observability.span import PublicationId, Span
 from wallaroo.observability.spans import Traces
 from wallaroo.wire.chunk_messages import Publication
-from wallaroo.wire.records import TICK_SOURCE
+from wallaroo.wire.records import TICK_SOURCE, Block
 
 _OF_A_PUBLICATION = 20
 """Messages of one publication that are traced at most."""
@@ -26,19 +26,20 @@ _TRACED_PUBLICATIONS = 100
 """Publications whose outputs are waited for; while a receiver is away, the oldest are dropped."""
 
 
-class _Begun(NamedTuple):
-    """Messages that have begun to be processed."""
-
-    start: int
-    end: int
-    at_ns: int
-
-
 class _Sample(NamedTuple):
     number: int
     source: str
     arrived_ns: int
     begun_ns: int
+
+
+class _Begun(NamedTuple):
+    """Messages that have begun to be processed."""
+
+    end: int
+    """Offset behind the last of them."""
+    samples: Sequence[_Sample]
+    """Those that are traced."""
 
 
 @dataclass
@@ -65,7 +66,6 @@ class MessageTraces:
 
     Args:
         traces: Where spans go.
-        journal: Where messages arrive.
         outbox: Where outputs leave.
         sources: Names of the sources by index.
         sinks: Names of the sinks by index.
@@ -75,14 +75,12 @@ class MessageTraces:
     def __init__(
         self,
         traces: Traces,
-        journal: Journal,
         outbox: Outbox,
         sources: Sequence[str],
         sinks: Sequence[str],
         one_in: int,
     ) -> None:
         self._traces = traces
-        self._journal = journal
         self._outbox = outbox
         self._sources, self._sinks = sources, sinks
         self._one_in = one_in
@@ -96,11 +94,13 @@ class MessageTraces:
         self._lock = threading.Lock()
         outbox.on_delivered = self._delivered
 
-    def begin(self, start: int, end: int) -> None:
-        """Note that a chunk of the offsets [*start*, *end*) is handed out."""
+    def begin(self, blocks: Sequence[Block]) -> None:
+        """Note that a chunk of *blocks* is handed out."""
+        start, end = blocks[0].first, blocks[-1].first + blocks[-1].messages
+        samples = list(itertools.islice(self._samples(blocks, time.time_ns()), _OF_A_PUBLICATION))
         with self._lock:
             self._begun = [one for one in self._begun if one.end <= start]  # in vain, if later
-            self._begun.append(_Begun(start, end, time.time_ns()))
+            self._begun.append(_Begun(end, samples))
 
     def published(self, publication: PublicationId, end: int) -> bool:
         """Note that *publication*, which ends at offset *end*, is on disk.
@@ -114,7 +114,7 @@ class MessageTraces:
             self._begun = [one for one in self._begun if one.end > end]
         before, self._positions = self._positions, dict(self._outbox.last_positions)
         waiting = dict(self._positions.items() - before.items())
-        samples = [sample for one in begun for sample in self._samples(one)][:_OF_A_PUBLICATION]
+        samples = [sample for one in begun for sample in one.samples][:_OF_A_PUBLICATION]
         if samples:
             with self._lock:
                 self._published.append(_Traced(publication, now_ns, samples, waiting))
@@ -150,14 +150,13 @@ class MessageTraces:
                 traced.take(sink, position, now_ns)
             self._report_finished()
 
-    def _samples(self, begun: _Begun) -> list[_Sample]:
-        first = -(-begun.start // self._one_in) * self._one_in
-        samples: list[_Sample] = []
-        for number in range(first, begun.end, self._one_in)[:_OF_A_PUBLICATION]:
-            found = self._journal.blocks.arrival(number)
-            if found is not None and found[0] != TICK_SOURCE:
-                samples.append(_Sample(number, self._sources[found[0]], found[1], begun.at_ns))
-        return samples
+    def _samples(self, blocks: Sequence[Block], begun_ns: int) -> Iterator[_Sample]:
+        for block in blocks:
+            if block.source == TICK_SOURCE:
+                continue
+            first = -(-block.first // self._one_in) * self._one_in
+            for number in range(first, block.first + block.messages, self._one_in):
+                yield _Sample(number, self._sources[block.source], block.arrived_ns, begun_ns)
 
     def _report_finished(self) -> None:
         for traced in [traced for traced in self._published if not traced.waiting]:

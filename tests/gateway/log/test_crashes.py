@@ -14,6 +14,7 @@ import pytest
 from tests.gateway.log.model import Model
 from tests.gateway.log.simulated_disk import Crash, SimulatedDisk
 from wallaroo.gateway.log import recovery, search
+from wallaroo.gateway.log.records import Extent
 from wallaroo.gateway.log.segments import HEAD_BYTES, is_spare
 
 _SEEDS = int(os.environ.get("WALLAROO_LOG_SEEDS", "4000"))
@@ -51,14 +52,14 @@ def test_what_was_synced_is_there_and_nothing_else_is(
 ) -> None:
     seen: Counter[str] = Counter()
 
-    def proves(data: bytes, seed: int, at: int, number: int) -> bool:
-        behind = data[at:].strip(b"\0")
+    def proves(extent: Extent, at: int, number: int) -> bool:
+        behind = extent.data[at:].strip(b"\0")
         seen["torn record"] += bool(behind)
         seen["valid records behind a torn one"] += (
-            search.next_record(data, seed, at, number) is not None
+            search.next_record(extent, at, number) is not None
         )
         seen["empty segment"] += at == HEAD_BYTES
-        proved = real(data, seed, at, number)
+        proved = real(extent, at, number)
         assert not proved
         return proved
 

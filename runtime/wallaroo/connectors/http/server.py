@@ -104,7 +104,7 @@ class HTTPServer:
         """Requests by the number of their last message, in order."""
         self._keyed = {
             key: _Keyed(body, messages)
-            for key, (body, messages) in journal.request_keys.of(index).items()
+            for key, (body, messages) in journal.request_keys(index).items()
         }
         """The last requests that had keys, the oldest first."""
         self._paused = False

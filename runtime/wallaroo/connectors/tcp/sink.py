@@ -9,12 +9,10 @@ receiver of numbered outputs reports what it has: then only that counts.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
 import socket
-import sqlite3
 import ssl
 import struct
 import termios
@@ -28,11 +26,10 @@ import structlog
 
 from wallaroo.connectors.tcp.numbering import remark_on_change
 from wallaroo.connectors.tcp.resolve import TCPSink
-from wallaroo.errors import reason_of
+from wallaroo.errors import DamagedFile, reason_of
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.outbox.queues import Delivery
-from wallaroo.gateway.outbox.room import with_room
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.numbered import HEADER, NUMBER, sequenced
@@ -202,7 +199,7 @@ class TCPSender:
                         self._tell("receiver lost", error)
                     else:
                         self._failed("receiver lost", error)
-                except sqlite3.Error as error:
+                except DamagedFile as error:
                     self._on_failure(error)
                     return
                 self.connected = False
@@ -357,10 +354,7 @@ class TCPSender:
             position = self._flight.popleft().position
         if position:
             self._progressed = True
-            with contextlib.suppress(ConnectionError):  # it stops, and sends them again
-                with_room(
-                    lambda: self._outbox.delivered(self._index, position), self._stopping.is_set
-                )
+            self._outbox.delivered(self._index, position)
 
     def _note_acknowledged(self, connection: socket.socket) -> None:
         """Before a broken connection is let go: note what its other side has of each delivery."""

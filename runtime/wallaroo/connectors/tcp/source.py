@@ -14,6 +14,7 @@ import functools
 import resource
 import socket
 import ssl
+import threading
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Mapping
 from typing import Any
@@ -87,6 +88,7 @@ class TCPListener(SourceConnector):
         self._sources = sources
         self._journal = journal
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._listeners: dict[int, socket.socket] = {}
         self.addresses: dict[int, tuple[str, int]] = {}
         """Addresses that are bound, by index of the source."""
@@ -151,7 +153,10 @@ class TCPListener(SourceConnector):
     def on_accepted(self, positions: Mapping[StreamName, int]) -> None:
         """See `SourceConnector.on_accepted`."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self.streams.accepted, positions)
+            if threading.get_ident() == self._thread:
+                self._loop.call_soon(self.streams.accepted, positions)
+            else:
+                self._loop.call_soon_threadsafe(self.streams.accepted, positions)
 
     def time(self) -> float:
         """Now, by the loop's clock."""

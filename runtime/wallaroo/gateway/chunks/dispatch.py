@@ -1,33 +1,31 @@
 """One run of a real-time query, as the gateway sees it.
 
 The gateway hands chunks to the process of the first stage, one after the other, and takes the
-reports of all processes. A chunk that all have reported is published, in order, with all others
-that wait for it, in one transaction. Few chunks are under way at a time: so they grow with the
-load. What partitions send each other for a later level of a chunk goes through the gateway. An
-epoch ends when all chunks are published; Spark then takes over what they changed.
+reports of all processes. Chunks that all have reported are published, in order, in one record of
+the log. Few chunks are under way at a time: so they grow with the load. What partitions send each
+other for a later level of a chunk goes through the gateway. An epoch ends when all chunks are
+published; Spark then takes over what they changed.
+
+All of it runs in the gateway's event loop, which waits for nobody: `step` does what can be done.
 """
 
 from __future__ import annotations
 
-import threading
+import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from wallaroo.gateway.chunks.epoch import EpochTimer
 from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.pace import Pace, Resumes
+from wallaroo.gateway.chunks.peers import Peer
 from wallaroo.gateway.chunks.position_check import check_agreement
 from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.chunks.spacing import Spacing
-from wallaroo.gateway.chunks.tail import JournalTail
 from wallaroo.gateway.chunks.ticks import Ticks
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder, Stopped
-from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.chunks import FinishedChunk, QueryProgress
-from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.gateway.outbox.room import with_room
+from wallaroo.gateway.store import Store
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.chunk_messages import (
     BEGIN,
@@ -45,7 +43,6 @@ from wallaroo.wire.chunk_messages import (
     REPORT,
     CheckpointPosition,
     Hello,
-    NextLevel,
     Task,
     json_in,
     pack_json,
@@ -53,15 +50,12 @@ from wallaroo.wire.chunk_messages import (
     pack_task,
     report_in,
 )
-from wallaroo.wire.frame_socket import FrameSocket
-from wallaroo.wire.records import Tally
+from wallaroo.wire.records import Block, Tally
 
-_WAIT_S = 0.2
-"""Longest wait until the next check whether the epoch is to end."""
+_LOOK_S = 0.2
+"""Longest time until the next look whether the epoch is to end."""
 _MOST_UNPUBLISHED = 64
 """Chunks that wait for the disk at most."""
-
-_Result = TypeVar("_Result")
 
 
 class ChunkRun:
@@ -69,22 +63,18 @@ class ChunkRun:
 
     Args:
         hello: What its first process said.
-        journal: Where messages are.
-        tail: Opens it for reading.
-        outbox: Where outputs go.
+        store: Where messages are, and outputs go.
         evidence: Says what becomes of messages that are set aside.
         resumes: What runs before have left; changed.
         pace: How much is under way at a time.
         reports: Takes what is published.
-        on_failure: Called when the outbox cannot be written.
+        on_failure: Called when the store cannot be used.
     """
 
     def __init__(
         self,
         hello: Hello,
-        journal: Journal,
-        tail: Callable[[], JournalTail],
-        outbox: Outbox,
+        store: Store,
         evidence: EvidenceFinder,
         resumes: Resumes,
         pace: Pace,
@@ -93,10 +83,8 @@ class ChunkRun:
     ) -> None:
         self.order = (hello.claim, hello.attempt)
         """A later run has a higher one."""
-        self._partitions = hello.partitions
-        self._journal = journal
-        self._tail = tail
-        self._outbox = outbox
+        self._roles = {READER, DRIVER, *range(hello.partitions)}
+        self._store, self._journal, self._outbox = store, store.journal, store.outbox
         self._evidence = evidence
         self._resumes = resumes
         self._pace = pace
@@ -104,12 +92,10 @@ class ChunkRun:
         self._epoch = EpochTimer(pace)
         self._reports = reports
         self._on_failure = on_failure
-        self._changed = threading.Condition()
-        self._processes: dict[int, FrameSocket] = {}
+        self._loop = asyncio.get_running_loop()
+        self._processes: dict[int, Peer] = {}
         self._flights = Flights(0)
-        self._levels: deque[NextLevel] = deque()
-        """Later levels of chunks that are to run now."""
-        self._ticks = Ticks(journal)
+        self._ticks = Ticks(self._journal)
         self._query: str | None = None
         """Name of the query; None until its first epoch begins."""
         self._begun = CheckpointPosition()
@@ -125,17 +111,30 @@ class ChunkRun:
         self._held = False  # no more chunks are handed out
         self._stands_since = 0.0
         """When the end of an epoch began."""
+        self._last_message = time.monotonic()
+        self._batch_since: float | None = None
+        """When the first message came of those that a batched step waits for."""
+        self._look: asyncio.TimerHandle | None = None
+        """The next call of `step` if nothing happens before."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failure: dict[str, object] | None = None
+        """What the driver is told of why it failed."""
         self._closed = False
-        self._threads: list[threading.Thread] = []
 
-    def join(self, role: int, frames: FrameSocket) -> bool:
+    # --- processes -------------------------------------------------------------------------------
+
+    def join(self, role: int, peer: Peer) -> bool:
         """Let the process *role* take part; whether it may."""
-        with self._changed:
-            if self._closed or role in self._processes:
-                return False
-            self._processes[role] = frames
-            self._changed.notify_all()
+        if self._closed or role in self._processes:
+            return False
+        self._processes[role] = peer
+        self.step()
         return True
+
+    @property
+    def failure(self) -> dict[str, object] | None:
+        """What a driver is told of why it failed; None if it has not."""
+        return self._failure
 
     def receive(self, role: int, frame: bytes) -> None:
         """Take what the process *role* sends.
@@ -144,64 +143,88 @@ class ChunkRun:
             LookupError: It makes no sense.
         """
         kind = frame[:1]
+        if self._closed:
+            return
         if kind == REPORT:
             report = report_in(frame)
-            with self._changed:
-                self._levels += self._flights.report(role, report)
-                if role >= 0:
-                    self._spacing.saved(report.saving_s)
-                self._changed.notify_all()
+            for following in self._flights.report(role, report):
+                self._processes[READER].send(pack_next(following))
+            if role >= 0:
+                self._spacing.saved(report.saving_s)
+            if self._flights.has_finished():
+                with self._store.writer.changed:
+                    self._store.writer.wake()
+            else:
+                self.step()
         elif kind == BEGIN and role == READER:
             query, timed, *place = json_in(frame)
-            try:
-                self._begin(query, CheckpointPosition(*place), timed=timed)
-            except LookupError as error:
-                self.fail(str(error), final=True)
+            self._guarded(lambda: self._begin(query, CheckpointPosition(*place), timed=timed))
         elif kind == CHANGES and role >= 0:
             query, after = json_in(frame)
-            with self._outbox.chunks() as table:
-                records = table.changes(query, role, after)
-            for record in records:
-                self._processes[role].send(RECORD, record)
-            self._processes[role].send(DONE)
+            task = self._loop.create_task(self._send_changes(role, query, after))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         elif kind == DAMAGED:
             self.fail(json_in(frame), final=True)
         elif kind in {HOLD, RELEASE} and role == DRIVER:
-            with self._changed:
-                self._held = kind == HOLD
-                self._changed.notify_all()
+            self._held = kind == HOLD
+            self.step()
         elif kind == FINISH and role == DRIVER:
-            with self._changed:
-                self._asked = json_in(frame)
-                self._changed.notify_all()
+            self._asked = json_in(frame)
+            self.step()
         else:
             msg = f"process {role} sends a frame {kind!r}"
             raise LookupError(msg)
 
+    async def _send_changes(self, role: int, query: str, after: int) -> None:
+        """Send a partition what its chunks have changed that Spark does not have."""
+        peer = self._processes[role]
+        try:
+            for record in self._outbox.changes(query, after, role):
+                peer.send(RECORD, record)
+                if not await peer.drained():
+                    return
+        except (OSError, LookupError) as error:
+            self.close()
+            self._on_failure(error if isinstance(error, OSError) else OSError(str(error)))
+            return
+        peer.send(DONE)
+
     def close(self) -> None:
         """End it: all its processes are cut off."""
-        with self._changed:
-            if self._closed:
-                return
-            self._closed = True
-            if self._flights.unpublished:
-                self._resumes.suspect_until = max(self._resumes.suspect_until, self._next)
-            self._changed.notify_all()
-            for frames in self._processes.values():
-                frames.close()
-
-    def wait(self) -> None:
-        """Wait until its threads, once it is closed, use journal and outbox no more."""
-        for thread in self._threads:
-            thread.join()
+        if self._closed:
+            return
+        self._closed = True
+        if self._look is not None:
+            self._look.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self._flights.unpublished:
+            self._resumes.suspect_until = max(self._resumes.suspect_until, self._next)
+        for role, peer in self._processes.items():
+            if role == DRIVER:
+                peer.close()
+            else:
+                peer.abort()
 
     def fail(self, reason: str, *, final: bool) -> None:
-        """End it, and let the driver know why."""
-        with self._changed:
-            driver = self._processes.get(DRIVER)
-        if driver is not None and not self._closed:
-            driver.send(pack_json(FAILED, {"reason": reason, "final": final}))
+        """End it, and let the driver know why, now or when it comes."""
+        if not self._closed:
+            self._failure = {"reason": reason, "final": final}
+            if (driver := self._processes.get(DRIVER)) is not None:
+                driver.send(pack_json(FAILED, self._failure))
         self.close()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except LookupError as error:
+            self.fail(str(error), final=True)
+        except Exception as error:
+            self.close()
+            self._on_failure(error)
+
+    # --- epochs ----------------------------------------------------------------------------------
 
     def _begin(self, query: str, place: CheckpointPosition, *, timed: bool) -> None:
         """An epoch begins: Spark has all that chunks up to *place* have changed.
@@ -214,157 +237,46 @@ class ChunkRun:
         first = self._query is None
         self._journal.check(place.offset, place.opening)
         fault("chunks-before-forget")
-        known = self._with_room(lambda: self._forget(query, place, first=first))
+        known = self._outbox.progress()
+        if first:
+            check_agreement(query, place, known, self._journal.written)
+        self._outbox.forget(query, place.chunk)
+        self._journal.consume(place.offset)
         fault("chunks-after-forget")
         progress = known.get(query, QueryProgress(place.chunk, place.offset))
-        self._with_room(lambda: self._journal.note_processed(progress.end))
-        self._journal.consume(place.offset)
-        with self._changed:
-            if first:
-                self._query = query
-                self._flights = Flights(progress.chunk)
-                self._next = progress.end
-                if timed:
-                    self._ticks.ask_at_once()
-                works = self._hand_out, self._hand_on, self._publish
-                for work in works if not self._closed else ():
-                    name = f"chunks-{work.__name__.strip('_')}"
-                    thread = threading.Thread(
-                        target=self._guarded, args=(work,), name=name, daemon=True
-                    )
-                    self._threads.append(thread)
-                    thread.start()
-            self._begun, self._open = place, True
-            # a run before may have handed out any number of them
-            resumes = self._next > place.offset
-            began = self._epoch.begin(self._pace.journal_bytes if resumes else 0)
-            if not first:
-                self._reports.epoch_ended(began - self._stands_since)
-            answered, self._answers = self._answers, 0
-            self._changed.notify_all()
+        if first:
+            self._query = query
+            self._flights = Flights(progress.chunk)
+            self._next = progress.end
+            if timed:
+                self._ticks.ask_at_once()
+        self._begun, self._open = place, True
+        # a run before may have handed out any number of them
+        resumes = self._next > place.offset
+        began = self._epoch.begin(self._pace.journal_bytes if resumes else 0)
+        if not first:
+            self._reports.epoch_ended(began - self._stands_since)
+        answered, self._answers = self._answers, 0
         self._answer(answered)
+        self.step()
 
-    def _forget(
-        self, query: str, place: CheckpointPosition, *, first: bool
-    ) -> dict[str, QueryProgress]:
-        """Forget what Spark has; returns how far each query is."""
-        with self._outbox.chunks() as table:
-            known = table.progress()
-            if first:
-                check_agreement(query, place, known, self._journal.end)
-            table.forget(query, place.chunk)
-        return known
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except OSError:  # a process is gone
-            self.close()
-        except LookupError as error:
-            self.fail(str(error), final=True)
-        except Exception as error:
-            self.close()
-            self._on_failure(error)
-
-    # --- chunks go out -----------------------------------------------------------------------
-
-    def _hand_out(self) -> None:
-        tail = self._tail()
-        last_message = time.monotonic()
-        try:
-            while self._wait_for_room():
-                if self._is_epoch_over(time.monotonic() - last_message):
-                    self._end_epoch()
-                    continue
-                if self._held:
-                    self._report()
-                    with self._changed:
-                        self._changed.wait_for(
-                            lambda: self._closed or self._asked or not self._held, _WAIT_S
-                        )
-                    continue
-                self._journal.wait_beyond(self._next, _WAIT_S)
-                self._report()
-                self._spacing.wait()
-                self._wait_for_batch()
-                if not self._outbox.wait_for_room(_WAIT_S):
-                    continue
-                chunks = tail.read(self._next, self._pace.chunk_bytes)
-                if not chunks or self._held:
-                    continue
-                last_message = time.monotonic()
-                size = sum(len(chunk.data) for chunk in chunks)
-                self._spacing.handed_out(size)
-                end = chunks[-1].first + chunks[-1].messages
-                with self._changed:
-                    start, self._next = self._next, end
-                    suspect = start < self._resumes.suspect_until
-                    number = self._flights.begin(end, size, isolates=suspect)
-                    self._ticks.handed_out(number, chunks)
-                self._epoch.handed_out(size)
-                self._reports.handed_out(start, end)
-                self._processes[READER].send(pack_task(Task(number, start, end, suspect, chunks)))
-        finally:
-            tail.close()
-
-    def _hand_on(self) -> None:
-        """Send the reader later levels, in a separate thread because the reader may be busy."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._levels)
-                if self._closed:
-                    return
-                following = self._levels.popleft()
-            self._processes[READER].send(pack_next(following))
-
-    def _wait_for_batch(self) -> None:
-        """Wait for as many messages as batched steps ask for, once there is one."""
-        deadline = time.monotonic() + self._pace.batch_wait_s
-        last = self._next + self._pace.batch_messages - 1
-        while self._next < self._journal.end <= last and not self._closed and not self._asked:
-            until = min(deadline, time.monotonic() + _WAIT_S)
-            self._journal.wait_beyond(last, until - time.monotonic())
-            if self._held or time.monotonic() < until or until == deadline:
-                return  # earlier, if the journal ends
-
-    def _wait_for_room(self) -> bool:
-        """Wait until a chunk may be handed out; returns whether the run continues."""
-        roles = {READER, DRIVER, *range(self._partitions)}
-        with self._changed:
-            self._changed.wait_for(
-                lambda: (
-                    self._closed
-                    or (
-                        self._open
-                        and self._processes.keys() >= roles
-                        and self._flights.under_way < self._pace.chunks
-                        and self._flights.under_way_bytes < self._pace.under_way_bytes
-                        and self._flights.unpublished < _MOST_UNPUBLISHED
-                    )
-                )
-            )
-            return not self._closed
-
-    def _is_epoch_over(self, quiet_s: float) -> bool:
+    def _is_epoch_over(self) -> bool:
         return self._asked > 0 or self._epoch.is_over(
-            quiet_s=quiet_s,
+            quiet_s=time.monotonic() - self._last_message,
             has_chunks=self._flights.last != self._begun.chunk,
             journal_bytes=self._journal.disk_bytes,
         )
 
     def _end_epoch(self) -> None:
-        """Let all that is under way be published, then let Spark have it."""
-        self._stands_since = time.monotonic()
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or not self._flights.unpublished)
-            if self._closed:
-                return
-            answered, self._asked = self._asked, 0
-            place = CheckpointPosition(self._next, self._flights.last, self._journal.opening)
-            ends = place.chunk != self._begun.chunk or self._epoch.is_first
-            if ends:
-                self._open, self._answers = False, answered
-        if ends:
+        """Let Spark have it, once all that is under way is published."""
+        if not self._stands_since:
+            self._stands_since = time.monotonic()
+        if self._flights.unpublished:
+            return
+        answered, self._asked = self._asked, 0
+        place = CheckpointPosition(self._next, self._flights.last, self._journal.opening)
+        if place.chunk != self._begun.chunk or self._epoch.is_first:
+            self._open, self._answers = False, answered
             fault("chunks-before-epoch-end")
             self._processes[READER].send(END, place.to_json().encode())
             fault("chunks-after-epoch-end")
@@ -377,38 +289,115 @@ class ChunkRun:
             self._report(at_once=True)  # it may be about to stop
             self._processes[DRIVER].send(pack_json(FINISH, number))
 
-    # --- what they led to is published -------------------------------------------------------
+    # --- chunks go out ---------------------------------------------------------------------------
 
-    def _publish(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._flights.has_finished())
-                if self._closed:
-                    return
-                chunks = self._flights.take()
-            finished = time.monotonic()
-            self._spacing.ran(finished - chunks[-1].began)
-            fault("chunks-before-publish")
-            try:
-                tally = self._published(chunks)
-            except Stopped as error:
-                self.fail(str(error), final=True)
-                return
-            self._journal.note_published(chunks[-1].end)
-            assert self._query is not None
-            self._reports.published(self._query, chunks, tally, finished)
-            with self._changed:
-                self._flights.published(len(chunks))
-                self._epoch.published(sum(chunk.changes_bytes for chunk in chunks))
-                self._ticks.published(chunks[-1].number, tally)
-                self._changed.notify_all()
-            self._report()
+    def step(self) -> None:
+        """Hand out what can be handed out, and end the epoch if it is time."""
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        if self._closed or self._query is None or not self._processes.keys() >= self._roles:
+            return
+        self._guarded(self._step)
 
-    def _published(self, chunks: Sequence[FinishedChunk]) -> Tally:
-        """Publish *chunks*, once the disk has room."""
-        query = self._query
-        assert query is not None
-        return self._with_room(lambda: self._outbox.publish(query, chunks, self._evidence))
+    def _step(self) -> None:
+        self._report()
+        wait_s: float = _LOOK_S
+        while self._open and self._has_room():
+            if self._is_epoch_over():
+                self._end_epoch()
+                break
+            self._stands_since = 0.0
+            if (left_s := self._left_s()) > 0:
+                wait_s = min(left_s, _LOOK_S)
+                break
+            if not self._hand_out():
+                break
+        if not self._closed:
+            self._look = self._loop.call_later(wait_s, self.step)
+
+    def _has_room(self) -> bool:
+        """Whether another chunk may be under way."""
+        flights, pace = self._flights, self._pace
+        return (
+            flights.under_way < pace.chunks
+            and flights.under_way_bytes < pace.under_way_bytes
+            and flights.unpublished < _MOST_UNPUBLISHED
+        )
+
+    def _left_s(self) -> float:
+        """Seconds until the next chunk may go out; more than `_LOOK_S` if there is none."""
+        waits = self._end > self._next
+        if not waits or self._held or self._outbox.full or self._store.writer.is_stuck:
+            self._batch_since = None
+            return 2 * _LOOK_S
+        now = time.monotonic()
+        left_s = self._spacing.left_s(self._journal.bytes_beyond(self._next))
+        if self._batch_since is None:
+            self._batch_since = now
+        if self._end - self._next < self._pace.batch_messages and not self._asked:
+            left_s = max(left_s, self._batch_since + self._pace.batch_wait_s - now)
+        return left_s
+
+    @property
+    def _end(self) -> int:
+        """Offset after the last message that may be handed out."""
+        return self._journal.end if self._pace.waits_for_disk else self._journal.written
+
+    def _hand_out(self) -> bool:
+        """Hand out the next chunk; returns whether there was one."""
+        blocks = self._journal.take(
+            self._next, self._pace.chunk_bytes, durable=self._pace.waits_for_disk
+        )
+        if not blocks:
+            return False
+        self._batch_since = None
+        self._last_message = time.monotonic()
+        size = sum(len(block.data) for block in blocks)
+        self._spacing.handed_out()
+        start, self._next = self._next, blocks[-1].first + blocks[-1].messages
+        suspect = start < self._resumes.suspect_until
+        number = self._flights.begin(self._next, size, isolates=suspect)
+        self._ticks.handed_out(number, blocks)
+        self._epoch.handed_out(size)
+        self._reports.handed_out(blocks)
+        task = Task(number, start, self._next, suspect, _gathered(blocks))
+        self._processes[READER].send(pack_task(task))
+        return True
+
+    # --- what they led to is published -----------------------------------------------------------
+
+    def publish(self) -> None:
+        """Publish the chunks that all have reported; part of a turn of the log's writer."""
+        if self._closed or not self._flights.has_finished():
+            return
+        chunks = self._flights.take()
+        finished = time.monotonic()
+        fault("chunks-before-publish")
+        assert self._query is not None
+        tally = Tally()
+
+        def durable() -> None:
+            self._note_published(chunks, tally, finished)
+
+        try:
+            tally.merge(self._outbox.publish(self._query, chunks, self._evidence, durable))
+        except Stopped as error:
+            self.fail(str(error), final=True)
+        except LookupError as error:
+            self.fail(str(error), final=True)
+
+    def _note_published(
+        self, chunks: Sequence[FinishedChunk], tally: Tally, finished: float
+    ) -> None:
+        """Note that *chunks* are on disk."""
+        self._journal.note_published(chunks[-1].end)
+        assert self._query is not None
+        self._reports.published(self._query, chunks, tally, finished)
+        self._flights.published(len(chunks))
+        self._epoch.published(sum(chunk.changes_bytes for chunk in chunks))
+        if not self._closed:
+            self._ticks.published(chunks[-1].number, tally)
 
     def _report(self, *, at_once: bool = False) -> None:
         """Report to the driver what was published, if it is time or *at_once*."""
@@ -416,12 +405,34 @@ class ChunkRun:
         if driver is None or not self._reports.is_due(at_once=at_once):
             return
         if not (at_once or driver.is_ready()):
-            return  # it stands still, and the stream is not to wait for it
+            return  # it stands still
         if (frame := self._reports.take(at_once=at_once)) is not None:
             driver.send(frame)
 
-    def _with_room(self, transact: Callable[[], _Result]) -> _Result:
-        if self._closed:
-            msg = "the query was cut off"
-            raise ConnectionError(msg)
-        return with_room(transact, lambda: self._closed)
+
+_GATHER_NS = 1_000_000
+"""Time within which messages of one source arrive as one block, for the first stage."""
+
+
+def _gathered(blocks: Sequence[Block]) -> list[Block]:
+    """*blocks*, those joined that follow each other and are of one source and a moment.
+
+    Example:
+        >>> one, two = Block(0, 1, 0, 5, b"a"), Block(1, 2, 0, 6, b"bc")
+        >>> _gathered([one, two, Block(3, 1, 1, 6, b"d")])[0]
+        Block(first=0, messages=3, source=0, arrived_ns=5, data=b'abc')
+    """
+    gathered: list[tuple[Block, list[bytes]]] = []
+    for block in blocks:
+        if gathered:
+            before, parts = gathered[-1]
+            if before.source == block.source and block.arrived_ns - before.arrived_ns < _GATHER_NS:
+                parts.append(block.data)
+                count = before.messages + block.messages
+                gathered[-1] = before._replace(messages=count), parts
+                continue
+        gathered.append((block, [block.data]))
+    return [
+        block if len(parts) == 1 else block._replace(data=b"".join(parts))
+        for block, parts in gathered
+    ]

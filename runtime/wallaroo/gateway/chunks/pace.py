@@ -31,8 +31,11 @@ class Pace:
     greatest size more, Spark's Java has about eight copies of each at a time, if they pass it."""
     gap_s: float = 0.001
     """Time from one chunk to the next at least: smaller chunks cost more than they gain."""
-    longest_gap_s: float = 0.02
-    """The same at most, if chunks take long."""
+    full_bytes: int = 64 * 1024
+    """Bytes of messages that wait from which on the next chunk does not wait for more."""
+    waits_for_disk: bool = False
+    """Whether messages are handed out once they are on disk, not when they are written: a step with
+    effects of its own is to see none that a power failure undoes."""
     batch_messages: int = 1
     """Messages that a batched step of the application waits for; those of its sources count."""
     batch_wait_s: float = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from wallaroo.gateway.outbox.chunks import FinishedChunk
 from wallaroo.observability.span import PublicationId
 from wallaroo.wire.chunk_messages import News, Publication, pack_news
-from wallaroo.wire.records import Tally
+from wallaroo.wire.records import Block, Tally
 
 if TYPE_CHECKING:
     from wallaroo.gateway.traces import MessageTraces
@@ -21,7 +20,7 @@ message is traced."""
 
 
 class PublicationReports:
-    """Gathers what was published since the last report; for any thread.
+    """Gathers what was published since the last report.
 
     Args:
         traces: Traces sampled messages; None for no traces.
@@ -29,16 +28,15 @@ class PublicationReports:
 
     def __init__(self, traces: MessageTraces | None) -> None:
         self._traces = traces
-        self._lock = threading.Lock()
         self._tally = Tally()
         self._publications: list[Publication] = []
         self._epochs: list[float] = []
         self._reported_at = self._traced_at = 0.0
 
-    def handed_out(self, start: int, end: int) -> None:
-        """Note that the messages from offset *start* up to *end* are handed out."""
+    def handed_out(self, blocks: Sequence[Block]) -> None:
+        """Note that *blocks* are handed out."""
         if self._traces is not None:
-            self._traces.begin(start, end)
+            self._traces.begin(blocks)
 
     def published(
         self, query: str, chunks: Sequence[FinishedChunk], tally: Tally, finished: float
@@ -60,9 +58,8 @@ class PublicationReports:
             finished - began,
             now - finished,
         )
-        with self._lock:
-            self._tally.merge(tally)
-            self._publications.append(publication)
+        self._tally.merge(tally)
+        self._publications.append(publication)
         if self._traces is None:
             return
         number = PublicationId(query, last.number)
@@ -72,24 +69,18 @@ class PublicationReports:
 
     def epoch_ended(self, stood_s: float) -> None:
         """Note that an epoch has ended, and that no chunk was handed out for *stood_s* seconds."""
-        with self._lock:
-            self._epochs.append(stood_s)
+        self._epochs.append(stood_s)
 
     def is_due(self, *, at_once: bool = False) -> bool:
         """Whether there is something to report, and it is time or *at_once*."""
-        with self._lock:
-            return self._is_due(at_once)
+        waits = bool(self._publications or self._epochs)
+        return waits and (at_once or time.monotonic() - self._reported_at >= _EVERY_S)
 
     def take(self, *, at_once: bool = False) -> bytes | None:
         """A frame for the driver with what there is to report; None if `is_due` is false."""
-        with self._lock:
-            if not self._is_due(at_once):
-                return None
-            news = News(self._tally, self._publications, self._epochs)
-            self._tally, self._publications, self._epochs = Tally(), [], []
-            self._reported_at = time.monotonic()
+        if not self.is_due(at_once=at_once):
+            return None
+        news = News(self._tally, self._publications, self._epochs)
+        self._tally, self._publications, self._epochs = Tally(), [], []
+        self._reported_at = time.monotonic()
         return pack_news(news)
-
-    def _is_due(self, at_once: bool) -> bool:
-        waits = bool(self._publications or self._epochs)
-        return waits and (at_once or time.monotonic() - self._reported_at >= _EVERY_S)

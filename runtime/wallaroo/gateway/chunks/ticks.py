@@ -12,7 +12,7 @@ _AT_ONCE = 0
 
 
 class Ticks:
-    """Asks the journal for ticks, one at a time; the caller holds a lock.
+    """Asks the journal for ticks, one at a time.
 
     Args:
         journal: The journal.
@@ -48,5 +48,4 @@ class Ticks:
 
     def _ask(self, at_ns: int | None, *, has_outputs: bool = True) -> None:
         self._asked = at_ns is not None
-        # not durably, as the next run asks at once
-        self._journal.wake(at_ns, has_outputs=has_outputs, durably=False)
+        self._journal.wake(at_ns, has_outputs=has_outputs)

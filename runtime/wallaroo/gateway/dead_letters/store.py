@@ -1,22 +1,25 @@
-"""Dead letters: failed messages, kept in the outbox's database until they are replayed or dropped.
+"""Dead letters: failed messages, kept in a database of their own until they are replayed or dropped.
 
-A letter is stored in the transaction that publishes the outputs of its epoch, so each failed
-message is exactly one letter, whatever is killed. The letter of a message that no state has seen
+A letter comes in the record of the log that publishes the outputs of its chunk, and the database
+knows the last record whose letters it has: so each failed message is exactly one letter, whatever
+is killed. The letter of a message that no state has seen
 contains the frame as it arrived and can be replayed: it arrives again, after everything else.
 """
 
 from __future__ import annotations
 
 import base64
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import structlog
 
-from wallaroo.gateway.dead_letters.evidence import Evidence
+from wallaroo.gateway.database import connect, transaction
+from wallaroo.gateway.dead_letters.letters import Letter
 from wallaroo.model.application import Application
 from wallaroo.wire.records import FailedMessage
 
@@ -27,6 +30,7 @@ CREATE TABLE IF NOT EXISTS letter (
     place TEXT NOT NULL, error TEXT NOT NULL, message TEXT NOT NULL, key TEXT, header INTEGER,
     frame BLOB, bytes INTEGER NOT NULL, replay INTEGER, traceback TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS letter_total (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS taken (log TEXT PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS letter_origin (
     kind TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (kind, name));
 """
@@ -124,19 +128,25 @@ class Origins(NamedTuple):
 
 
 class DeadLetterStore:
-    """The letters in a database; the caller holds its lock, and a transaction if it writes.
+    """The letters in a database; the caller holds a lock, and `transaction` if it writes.
 
     Args:
-        database: The outbox's.
+        path: File of the database; created if missing.
         limits: Bounds of what is kept.
     """
 
-    def __init__(self, database: sqlite3.Connection, limits: DeadLetterLimits) -> None:
-        self._database = database
+    def __init__(self, path: Path, limits: DeadLetterLimits) -> None:
+        self._database = connect(path)
         self._limits = limits
-        database.executescript(SCHEMA)
-        if "traceback" not in {row[1] for row in database.execute("PRAGMA table_info (letter)")}:
-            database.execute("ALTER TABLE letter ADD COLUMN traceback TEXT NOT NULL DEFAULT ''")
+        self._database.executescript(SCHEMA)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Commit what the block does, or undo it if the block, or the commit, raises."""
+        return transaction(self._database)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
 
     @property
     def totals(self) -> dict[str, int]:
@@ -144,21 +154,44 @@ class DeadLetterStore:
         totals = {"letters": 0, "bytes": 0, "dropped": 0}
         return totals | dict(self._database.execute("SELECT name, value FROM letter_total"))
 
-    def keep(self, kept: Sequence[tuple[int, str, FailedMessage, Evidence | None]]) -> None:
-        """Keep letters, and drop the oldest if there are too many now."""
+    def take(self, log: str, number: int, letters: Sequence[Letter]) -> None:
+        """Keep the letters of a record, unless they are kept; drop the oldest if there are too many.
+
+        Args:
+            log: Name of the log.
+            number: Number of the record.
+            letters: The letters.
+        """
+        (last,) = self._database.execute(
+            "SELECT coalesce(max(number), 0) FROM taken WHERE log = ?", (log,)
+        ).fetchone()
+        if number <= last:
+            return
+        self._database.execute("INSERT OR REPLACE INTO taken VALUES (?, ?)", (log, number))
         now = time.time_ns()
-        for source, name, letter, evidence in kept:
-            if evidence is None:
-                self._insert(now, source, name, letter)
-            else:
-                self._insert(now, source, name, letter, *evidence)
+        for letter in letters:
+            about = letter.evidence or (None, None, letter.data)
+            self._insert(now, letter.source, letter.name, letter.message, *about)
         self._forget(now)
 
-    def keep_damaged(self, source: int, name: str, letter: FailedMessage, data: bytes) -> None:
-        """Keep a letter with *data* that was damaged on disk, and so cannot be replayed."""
+    def has(self, place: str) -> bool:
+        """Whether there is a letter of this *place*."""
+        found = self._database.execute("SELECT 1 FROM letter WHERE place = ?", (place,)).fetchone()
+        return found is not None
+
+    def keep_damaged(self, letter: Letter) -> None:
+        """Keep a letter of something that was damaged on disk, and so cannot be replayed."""
         now = time.time_ns()
-        self._insert(now, source, name, letter, None, None, data)
+        self._insert(now, letter.source, letter.name, letter.message, frame=letter.data)
         self._forget(now)
+
+    def note_replays(self, number: int) -> None:
+        """Let the next replay have a number after this one."""
+        self._database.execute(
+            "INSERT INTO letter_total VALUES ('replays', ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)",
+            (number,),
+        )
 
     def _insert(
         self,

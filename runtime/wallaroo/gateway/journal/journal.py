@@ -1,120 +1,182 @@
 """The journal: every accepted message on disk, in order of arrival, until a checkpoint has it.
 
-A message is accepted once the transaction with its block is committed and synced. One thread
-writes: it takes what has come in since the last commit and commits it together, so that a flood
-costs few syncs and a single message waits for one. A source that is read leaves its position with
-its messages, in the same transaction. Engines read ranges of offsets as often as they like. What a
-committed epoch has consumed is deleted by the same thread, a slice at a time: deleting the messages
-of a large epoch at once would hold up both the next block and senders.
+A message is accepted once the log has it on disk. What has come in since the last turn of the log's
+writer is written together, so that a flood costs few writes and a single message waits for none. A
+source that is read leaves its position with its messages, in the same record.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
-import threading
+import functools
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from typing import Any
 
-import structlog
-
-from wallaroo.gateway.database import connect, lacks_reserve, lacks_room, transaction
-from wallaroo.gateway.journal.block_rows import SCHEMA as CHUNK_SCHEMA
-from wallaroo.gateway.journal.block_rows import bytes_before
-from wallaroo.gateway.journal.clock import SteadyClock, Uptime, uptime
-from wallaroo.gateway.journal.commit import SCHEMA as COMMIT_SCHEMA
-from wallaroo.gateway.journal.commit import commit_of
-from wallaroo.gateway.journal.openings import departure, note_opening
-from wallaroo.gateway.journal.positions import SCHEMA as POSITION_SCHEMA
-from wallaroo.gateway.journal.positions import Positions
-from wallaroo.gateway.journal.reader import BlockReader
-from wallaroo.gateway.journal.request_keys import SCHEMA as REQUEST_SCHEMA
+from wallaroo.gateway.entries import MESSAGES, NOTED, Messages, pack_messages, pack_noted
+from wallaroo.gateway.journal.blocks import Blocks, FoundMessages
+from wallaroo.gateway.journal.clock import Reading, SteadyClock, Uptime, uptime
+from wallaroo.gateway.journal.openings import Opening, departure, opened_anew
 from wallaroo.gateway.journal.request_keys import KeyedRequest, RequestKeys
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waiting, WriteBuffer
-from wallaroo.gateway.marks import MarkWriter
-from wallaroo.gateway.row_sums import keep_sums
-from wallaroo.system.failpoints import fault
+from wallaroo.gateway.writer import LogWriter
 from wallaroo.wire.records import TICK_SOURCE, Block
 
-SCHEMA = CHUNK_SCHEMA + POSITION_SCHEMA + COMMIT_SCHEMA + REQUEST_SCHEMA
-_ROOM_PAUSE_S = 0.5
-"""Pause before a commit for which the disk had no room is repeated."""
-_ADVICE = "it resumes when outputs are delivered, or when the disk has more space"
 NEVER = (1 << 63) - 1
 """A time that no clock shows, in nanoseconds since the Unix epoch."""
-_TRIM_BYTES = 16 * 1024**2
-"""Bytes of messages that are deleted at a time, which takes some milliseconds; in bytes, so that
-blocks of a few messages are deleted as fast as they come in."""
+_CLOCK_STORED_EVERY_NS = 10_000_000_000
+"""Time, in nanoseconds, after which the clock is stored again."""
 
-log = structlog.get_logger("wallaroo.gateway")
+
+_AGAIN = {"again": True}
+"""Said of messages that were accepted before, under other numbers."""
 
 
 class Journal:
-    """The journal in one SQLite database.
+    """The messages in a log.
 
     Args:
-        path: File of the database; created if missing.
+        writer: Writes the log.
         limits: Its bounds.
-        on_room: Called, in the writer's thread or the one that trims, when there is room again
-            after `full` was true.
-        on_failure: Called in the writer's thread if it cannot write; nothing is accepted then.
         clock: Returns the wall clock, in nanoseconds since the Unix epoch; the journal goes by the
             steady clock that it makes of it.
-        on_accepted: Called in the writer's thread, before others are notified, with the positions
-            of the streams that have more on disk; must be quick.
         uptime: Returns how long the machine has been running.
     """
 
     def __init__(
         self,
-        path: Path,
+        writer: LogWriter,
         limits: JournalLimits,
-        on_room: Callable[[], None] = lambda: None,
-        on_failure: Callable[[Exception], None] = lambda _error: None,
         clock: Callable[[], int] = time.time_ns,
-        on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _positions: None,
         uptime: Callable[[], Uptime] = uptime,
     ) -> None:
-        self._wall = clock
-        self.on_room = on_room
-        self.on_accepted = on_accepted
-        self._on_failure = on_failure
-        self._directory = path.parent
-        self._database = connect(path)
-        self._database.executescript(SCHEMA)
-        self._positions = Positions(self._database)
-        self.blocks = BlockReader(path)
-        """What is on disk, to be read."""
-        self._database_lock = threading.Lock()
-        self._changed = threading.Condition()
+        self._writer, self._changed = writer, writer.changed
+        self._wall, self._uptime, self._limits = clock, uptime, limits
+        self.on_room: Callable[[], None] = lambda: None
+        """Called when there is room again after `submit` told that there was none."""
+        self.on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _positions: None
+        """Called with the positions of the streams that have more on disk; must be quick."""
         self.stream_positions = StreamPositions(
-            self._database, self._database_lock, self._changed, limits.streams
+            self._changed, limits.streams, self._note_stream_gone
         )
         """How much of each stream of the acknowledged protocol is on disk."""
-        self.request_keys = RequestKeys(self._database, self._database_lock)
-        """Keys of requests that are on disk."""
-        stored = bytes_before(self._database, NEVER)
-        self.clock = SteadyClock(clock, uptime, self._positions.clock())
+        self._request_keys = RequestKeys()
+        self._blocks = Blocks(writer.log)
+        self._found = FoundMessages()
+        self.clock = SteadyClock(clock, uptime)
         """The clock by which messages arrive and ticks come."""
-        self._write_buffer = WriteBuffer(limits, stored, self.clock.now)
-        self._closing = False
-        self._waits_end = False
-        (end,) = self._database.execute("SELECT max(first + count) FROM chunk").fetchone()
-        self._trimmed = self._consumed = self._positions.get("trimmed")
-        self._processed = self._positions.get("processed")
-        self._write_buffer.ahead.found(self.blocks.sizes(self._processed))
-        self._wake_ns = self._positions.get("wake") or NEVER
+        self._clock_stored: Reading | None = None
+        self._openings: list[Opening] = []
+        self._end = self._written = self._consumed = self._processed = 0
+        self._accepted = Counter[int]()
+        self._done = Counter[int]()
+        """Those of `_accepted` that are processed."""
+        self._handed_out: deque[tuple[int, int, Mapping[int, int]]] = deque()
+        """Chunks that may be unprocessed: offset behind each, when its first message arrived, and
+        its messages by source."""
+        self._reached: dict[str, bytes] = {}
+        self._pending: deque[Messages] = deque()
+        """What is written, perhaps, and not surely on disk."""
+        self._buffer = WriteBuffer(limits, 0, self.clock.now)
+        self._wake_ns = NEVER
         self._wakes_for_outputs = True
-        self._end = max(end or 0, self._trimmed)
-        self._openings = note_opening(self._database, self._trimmed, self._end)
-        self._mark = MarkWriter(path)
-        self._mark.note(self.opening, self._end, durably=True)
-        keep_sums(self._database)
-        self._accepted = dict(self._database.execute("SELECT source, count FROM accepted"))
-        self._writer = threading.Thread(target=self._write, name="journal", daemon=True)
-        self._writer.start()
+        self._waits_end = False
+
+    # --- recovery --------------------------------------------------------------------------------
+
+    def restore(self, tables: Mapping[str, Any]) -> None:
+        """Begin with *tables*, as `tables` returned them."""
+        self._openings = [Opening(*one) for one in tables["openings"]]
+        self._end = self._written = tables["end"]
+        self._consumed = tables["consumed"]
+        self._accepted = Counter({int(source): n for source, n in tables["accepted"].items()})
+        self._reached = {name: at.encode("latin-1") for name, at in tables["reached"].items()}
+        for entry in tables["streams"]:
+            self.stream_positions.store(entry)
+        for request in tables["requests"]:
+            self._request_keys.add(KeyedRequest.from_json(request))
+        if tables["clock"]:
+            self._clock_stored = Reading(tables["clock"][0], Uptime(*tables["clock"][1:]))
+
+    def index(self, entry: Messages, address: int) -> None:
+        """Note where the messages of a record are."""
+        self._blocks.add(entry, address)
+        if entry.messages:
+            self._found.add(entry)
+
+    def replay(self, entry: Messages) -> None:
+        """Accept the messages of a record that was found on disk."""
+        self._accept(entry)
+        self._written = self._end
+
+    def index_noted(self, values: Mapping[str, Any]) -> None:
+        """Note what else moves messages."""
+        if "moved" in values:
+            self._blocks.forget_all()
+            self._found = FoundMessages()
+
+    def replay_noted(self, values: Mapping[str, Any]) -> None:
+        """Take over what else a record that was found says."""
+        if "clock" in values:
+            self._clock_stored = Reading(values["clock"][0], Uptime(*values["clock"][1:]))
+        if "openings" in values:
+            self._openings = [Opening(*one) for one in values["openings"]]
+        if "consumed" in values:
+            self._consumed = values["consumed"]
+        if "forget" in values:
+            self.stream_positions.forget(StreamName(*values["forget"]))
+        if "moved" in values:
+            end, opening = values["moved"]
+            self._end = self._written = self._consumed = self._processed = end
+            self._openings = [Opening(0, opening)] if opening else []
+
+    def begin(self, processed: int) -> None:
+        """Begin to accept messages, of which those before offset *processed* are published."""
+        self.clock = SteadyClock(self._wall, self._uptime, self._clock_stored)
+        self.end_reading(processed)  # the end is before that if damaged messages were skipped
+        self._blocks.consume(self._consumed)
+        self._buffer = WriteBuffer(self._limits, self._blocks.stored_bytes, self.clock.now)
+        found = self._found.beyond(self._processed, self._blocks.read)
+        self._buffer.ahead.found([(source, end, size) for source, end, _, size in found])
+        waiting = Counter[int]()
+        for source, _, count, _ in found:
+            waiting[source] += count
+        self._found = FoundMessages()
+        self._done = self._accepted - waiting
+        self.open_anew()
+
+    def end_reading(self, processed: int) -> None:
+        """Note up to which offset messages are processed, in a journal that is only read."""
+        self._end = self._written = max(self._end, processed)
+        self._processed = max(processed, self._consumed)
+
+    def open_anew(self) -> None:
+        """Note that the journal is opened to be written."""
+        self._openings = opened_anew(self._openings, self._consumed, self._end)
+        self._writer.append(NOTED, pack_noted(openings=self._openings))
+
+    def tables(self) -> dict[str, Any]:
+        """What is to be known of the messages before the next record, as plain JSON values."""
+        accepted, streams = self._accepted.copy(), list[list[Any]]()
+        for entry in self._pending:
+            if entry.source != TICK_SOURCE:
+                accepted[entry.source] += entry.messages
+            if "stream" in entry.more:
+                streams.append(entry.more["stream"])
+        return {
+            "openings": self._openings,
+            "end": self._written,
+            "consumed": self._consumed,
+            "accepted": accepted,
+            "reached": {name: at.decode("latin-1") for name, at in self._reached.items()},
+            "streams": self.stream_positions.to_json() + streams,
+            "requests": self._request_keys.to_json(),
+            "clock": self._clock_stored
+            and [self._clock_stored.time_ns, *self._clock_stored.uptime],
+        }
+
+    # --- messages come in ------------------------------------------------------------------------
 
     def submit(
         self,
@@ -128,40 +190,273 @@ class Journal:
         """Hand in *count* messages of *source*; returns whether there is room for more.
 
         The order of the calls is the order of arrival. *stream_position*, *reached* and *request*
-        are committed with the messages; *reached* may come without any.
+        are accepted with the messages; *reached* may come without any.
         """
         with self._changed:
-            self._changed.notify_all()
-            return self._write_buffer.add(source, count, data, stream_position, reached, request)
+            self._writer.wake()
+            return self._buffer.add(source, count, data, stream_position, reached, request)
 
     def submit_read(self, source: int, message: bytes, reached: Reached) -> bool:
         """Hand in one message, and the position after it; returns whether there is more room."""
         with self._changed:
+            self._writer.wake()
+            return self._buffer.add_read(source, message, reached)
+
+    def gather(self) -> None:
+        """Append what was handed in to the log; part of a turn of its writer."""
+        taken = self._buffer.take()
+        if not taken:
+            return
+        for waiting in taken:
+            entry = self._entry(waiting)
+            parts = pack_messages(entry, waiting.data)
+            if entry.more.keys() - {"reached"}:  # somebody waits for an answer
+                address = self._writer.append(MESSAGES, *parts)
+            else:
+                address = self._writer.append_lazily(MESSAGES, *parts)
+            self._written = entry.end
+            self._pending.append(entry)
+            if entry.messages:
+                self._blocks.add(entry, address)
+                data = bytes(waiting.data)
+                self._blocks.keep(
+                    Block(entry.first, entry.messages, entry.source, entry.arrived_ns, data)
+                )
+        self._store_clock()
+        self._writer.when_durable(functools.partial(self._note_durable, len(taken)))
+
+    def _entry(self, waiting: Waiting) -> Messages:
+        more: dict[str, Any] = {}
+        if waiting.reached is not None:
+            name, position = waiting.reached
+            self._reached[name] = position
+            more["reached"] = [name, position.decode("latin-1")]
+        if waiting.stream_position is not None:
+            more["stream"] = self.stream_positions.entry(*waiting.stream_position)
+        if waiting.requests:
+            more["requests"] = [request.to_json() for request in waiting.requests]
+            for request in waiting.requests:
+                self._request_keys.add(request)
+        return Messages(
+            waiting.source,
+            waiting.count,
+            self._written,
+            waiting.arrived_ns,
+            len(waiting.data),
+            more,
+        )
+
+    def _note_durable(self, count: int) -> None:
+        """The next *count* records are on disk."""
+        streams: dict[StreamName, int] = {}
+        parts: list[tuple[int, int, int]] = []
+        for _ in range(count):
+            entry = self._pending.popleft()
+            self._accept(entry)
+            self._buffer.note_stored(entry.size)
+            if entry.messages:
+                parts.append((entry.source, entry.end, entry.size))
+            if "stream" in entry.more:
+                source, stream, last, *_ = entry.more["stream"]
+                streams[StreamName(source, stream)] = last
+        self._buffer.ahead.stored(parts)
+        if streams:
+            self.on_accepted(streams)
+        self._note_room()
+
+    def _accept(self, entry: Messages) -> None:
+        self._end = entry.end
+        if entry.source != TICK_SOURCE and "again" not in entry.more:
+            self._accepted[entry.source] += entry.messages
+        if "stream" in entry.more:
+            self.stream_positions.store(entry.more["stream"])
+        if "reached" in entry.more:
+            name, position = entry.more["reached"]
+            self._reached[name] = position.encode("latin-1")
+        for request in entry.more.get("requests", ()):
+            self._request_keys.add(KeyedRequest.from_json(request))
+
+    def _store_clock(self, *, at_once: bool = False) -> None:
+        reading = self.clock.read()
+        stored = self._clock_stored
+        if at_once or stored is None or reading.time_ns - stored.time_ns >= _CLOCK_STORED_EVERY_NS:
+            self._clock_stored = reading
+            now = [reading.time_ns, *reading.uptime]
+            self._writer.append_lazily(NOTED, pack_noted(clock=now))
+
+    def _note_stream_gone(self, name: StreamName) -> None:
+        self._writer.append(NOTED, pack_noted(forget=name))
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Append what the clock shows, before the log is closed."""
+        with self._changed:
+            self.gather()
+            self._store_clock(at_once=True)
+
+    # --- messages go out -------------------------------------------------------------------------
+
+    def take(self, start: int, most_bytes: int, *, durable: bool = False) -> Sequence[Block]:
+        """The messages from offset *start* on, of about *most_bytes*; none if there are none.
+
+        Args:
+            start: The offset.
+            most_bytes: Bytes after which no more are added.
+            durable: Whether they are to be on disk already.
+
+        Raises:
+            LookupError: Some of them are not there, but later ones are.
+            DamagedLog: They are not as they were written.
+        """
+        with self._changed:
+            blocks = self._blocks.take(start, self._end if durable else self._written, most_bytes)
+            if blocks:
+                sources = Counter[int]()
+                for block in blocks:
+                    sources[block.source] += block.messages
+                end = blocks[-1].first + blocks[-1].messages
+                while self._handed_out and self._handed_out[-1][0] > start:
+                    self._handed_out.pop()  # by a query that has ended
+                self._handed_out.append((end, blocks[0].arrived_ns, sources))
+            return blocks
+
+    def bytes_beyond(self, offset: int) -> int:
+        """Bytes of the messages in memory that wait to be handed out, from *offset* on, about."""
+        return self._blocks.bytes_beyond(offset, self._written)
+
+    def read(self, start: int, end: int) -> Iterator[Block]:
+        """The messages from offset *start* on and before *end*.
+
+        Raises:
+            LookupError: Some of them have been deleted, or are missing.
+            DamagedLog: They are not as they were written.
+        """
+        with self._changed:
+            if start < self._consumed:
+                msg = (
+                    f"messages from {start} on were requested, "
+                    f"but those before {self._consumed} have been deleted"
+                )
+                raise LookupError(msg)
+            self._writer.flush()
+            return iter(list(self._blocks.read(start, end)))
+
+    def unprocessed(self) -> Iterator[Block]:
+        """The messages that are not processed, in order of arrival."""
+        return self._blocks.read(self._processed, self._written)
+
+    def note_published(self, end: int) -> None:
+        """Note that the outputs of all messages before offset *end* are on disk."""
+        with self._changed:
+            self._processed = max(self._processed, end)
+            while self._handed_out and self._handed_out[0][0] <= end:
+                self._done.update(self._handed_out.popleft()[2])
+            if self._buffer.ahead.processed(end):
+                self._changed.notify_all()
+            self._note_room()
+
+    def consume(self, end: int) -> None:
+        """Delete the messages before offset *end*, soon."""
+        with self._changed:
+            if end > self._consumed:
+                self._consumed = end
+                self._writer.append_lazily(NOTED, pack_noted(consumed=end))
+            before = self._blocks.stored_bytes
+            self._blocks.consume(self._consumed)
+            self._buffer.note_deleted(before - self._blocks.stored_bytes)
+            self._buffer.ahead.processed(end)
+            self._note_room()
             self._changed.notify_all()
-            return self._write_buffer.add_read(source, message, reached)
+
+    def skip(self, end: int) -> None:
+        """Let a reading of the clock have the numbers before *end*, which are not given again."""
+        entry = Messages(TICK_SOURCE, end - self._end, self._end, self.clock.now(), 0, {})
+        self._blocks.add(entry, self._writer.append(MESSAGES, *pack_messages(entry, b"")))
+        self._end = self._written = end
+
+    def move(self, end: int, opening: str | None, kept: Sequence[Block]) -> None:
+        """Let *kept* be all messages, from offset *end* on: a checkpoint has those before.
+
+        Args:
+            end: The offset.
+            opening: The opening that the checkpoint names.
+            kept: The messages, whose offsets change.
+        """
+        values = {"moved": [end, opening]}
+        self._writer.append(NOTED, pack_noted(**values))
+        self.index_noted(values)
+        self.replay_noted(values)
+        for block in kept:
+            entry = Messages(
+                block.source, block.messages, self._end, block.arrived_ns, len(block.data), _AGAIN
+            )
+            address = self._writer.append(MESSAGES, *pack_messages(entry, block.data))
+            self._blocks.add(entry, address)
+            self._end = self._written = entry.end
+
+    @property
+    def needed_from(self) -> int | None:
+        """Address in the log from which on messages are needed; None if none are."""
+        return self._blocks.oldest
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def wake(self, at_ns: int | None, *, has_outputs: bool = True) -> None:
+        """Add a tick when the clock shows *at_ns*; None for never.
+
+        Args:
+            at_ns: When, in nanoseconds since the Unix epoch.
+            has_outputs: Whether it or a later one may have outputs.
+        """
+        with self._changed:
+            self._wake_ns = NEVER if at_ns is None else at_ns
+            self._wakes_for_outputs = has_outputs
+            self._writer.wake()
+
+    def tick_if_time(self) -> float | None:
+        """Add the tick if it is time; seconds until then, None if there is to be none."""
+        with self._changed:
+            if self._wake_ns == NEVER:
+                return None
+            left_ns = self._wake_ns - self.clock.now()
+            if left_ns > 0:
+                return left_ns / 1e9
+            self._wake_ns = NEVER
+            self._buffer.add(TICK_SOURCE, 1, b"")
+            return None
+
+    @property
+    def wakes(self) -> bool:
+        """Whether a tick is scheduled."""
+        return self._wake_ns < NEVER
+
+    @property
+    def waits_for_time(self) -> bool:
+        """Whether a tick is scheduled, and it or a later one may have outputs."""
+        with self._changed:
+            return self.wakes and self._wakes_for_outputs
+
+    # --- what it knows ---------------------------------------------------------------------------
 
     def reached(self, source: str) -> bytes | None:
         """Where to resume reading the source called *source*; None for its beginning."""
-        with self._database_lock:
-            row = self._database.execute(
-                "SELECT position FROM reached WHERE source = ?", (source,)
-            ).fetchone()
-        return row[0] if row else None
-
-    def wait_for_room(self, source: int, most: int, timeout_s: float) -> bool:
-        """Wait until it is not full, and less than *most* bytes of *source* are not processed.
-
-        Processed messages do not count: they stay on disk until an epoch ends.
-        """
         with self._changed:
-            return self._changed.wait_for(
-                lambda: self._write_buffer.has_room(source, most), timeout_s
-            )
+            return self._reached.get(source)
+
+    def request_keys(self, source: int) -> dict[bytes, tuple[bytes, int]]:
+        """Digest and number of the messages of each key of *source*, the oldest first."""
+        with self._changed:
+            return self._request_keys.of(source)
 
     @property
     def opening(self) -> str:
         """Random name of this opening: offsets belong to the journal that returned them."""
         return self._openings[-1].name
+
+    @property
+    def openings(self) -> list[Opening]:
+        """All openings that a checkpoint may name."""
+        return list(self._openings)
 
     def check(self, offset: int, opening: str | None) -> None:
         """Refuse an offset of another journal.
@@ -187,6 +482,11 @@ class Journal:
         return self._end
 
     @property
+    def written(self) -> int:
+        """Offset after the last message that is written, if perhaps not on disk yet."""
+        return self._written
+
+    @property
     def consumed(self) -> int:
         """Offset up to which messages are consumed."""
         return self._consumed
@@ -199,23 +499,12 @@ class Journal:
     @property
     def backlog(self) -> int:
         """Messages that are accepted and not yet processed."""
-        return self._end - self._processed
-
-    @property
-    def wakes(self) -> bool:
-        """Whether a tick is scheduled."""
-        return self._wake_ns < NEVER
-
-    @property
-    def waits_for_time(self) -> bool:
-        """Whether a tick is scheduled, and it or a later one may have outputs."""
-        with self._changed:
-            return self.wakes and self._wakes_for_outputs
+        return max(0, self._end - self._processed)
 
     @property
     def disk_bytes(self) -> int:
         """Bytes of messages that are on disk."""
-        return self._write_buffer.stored_bytes
+        return self._blocks.stored_bytes
 
     @property
     def accepted(self) -> dict[int, int]:
@@ -225,205 +514,47 @@ class Journal:
 
     def waiting(self) -> tuple[dict[int, int], float]:
         """Unprocessed messages of each source, and seconds that the first has waited."""
-        return self.blocks.waiting(self._processed, self.clock.now())
+        with self._changed:
+            backlog = dict(self._accepted - self._done)
+            if self._end <= self._processed:
+                return backlog, 0.0
+            now_ns = self.clock.now()
+            if self._handed_out:
+                first_ns = self._handed_out[0][1]
+            else:
+                block = next(self._blocks.read(self._processed, self._end), None)
+                first_ns = now_ns if block is None else block.arrived_ns
+            return backlog, max(0.0, (now_ns - first_ns) / 1e9)
+
+    # --- waiting, for threads ----------------------------------------------------------------------
+
+    def wait_for_room(self, source: int, most: int, timeout_s: float) -> bool:
+        """Wait until it is not full, and less than *most* bytes of *source* are not processed.
+
+        Processed messages do not count: they stay on disk until an epoch ends.
+        """
+        with self._changed:
+            return self._changed.wait_for(lambda: self._buffer.has_room(source, most), timeout_s)
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was handed in is accepted; returns whether it is."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._write_buffer.waiting_bytes, timeout_s)
-
-    def wake(self, at_ns: int | None, *, has_outputs: bool = True, durably: bool = True) -> None:
-        """Add a tick when the clock shows *at_ns*; None for never.
-
-        Args:
-            at_ns: When, in nanoseconds since the Unix epoch.
-            has_outputs: Whether it or a later one may have outputs.
-            durably: Whether a journal that is opened again is to know of it.
-        """
-        if durably:
-            with self._database_lock, transaction(self._database):
-                self._positions.put("wake", NEVER if at_ns is None else at_ns)
-        with self._changed:
-            self._wake_ns = NEVER if at_ns is None else at_ns
-            self._wakes_for_outputs = has_outputs
-            self._changed.notify_all()
-
-    def wait_beyond(self, offset: int, timeout_s: float) -> None:
-        """Wait until a message or tick at or after *offset* is accepted."""
-        deadline = time.monotonic() + timeout_s
-        with self._changed:
-            while not (self._end > offset or self._waits_end):
-                self._tick_if_time()
-                left = min(deadline - time.monotonic(), (self._wake_ns - self.clock.now()) / 1e9)
-                self._changed.wait(max(left, 0.0))
-                if time.monotonic() >= deadline:
-                    break
-            self._tick_if_time()
-
-    def end_waits(self) -> None:
-        """Let `wait_beyond` and `wait_accepted` return, now and from now on."""
-        with self._changed:
-            self._waits_end = True
-            self._changed.notify_all()
+            return self._changed.wait_for(lambda: not self._buffer.waiting_bytes, timeout_s)
 
     def wait_accepted(self, source: int, count: int, timeout_s: float) -> bool:
         """Wait until *count* messages of *source* are accepted; returns whether they are."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._accepted.get(source, 0) >= count or self._waits_end, timeout_s
+                lambda: self._accepted[source] >= count or self._waits_end, timeout_s
             )
-            return self._accepted.get(source, 0) >= count
+            return self._accepted[source] >= count
 
-    def read(self, start: int, end: int) -> Iterator[list[Block]]:
-        """The blocks of [*start*, *end*), in lists of a few MiB.
-
-        Raises:
-            LookupError: Some of it has been deleted, or is missing.
-        """
-        gone = self._consumed
-        if start < gone:
-            msg = (
-                f"messages from {start} on were requested, "
-                f"but those before {gone} have been deleted"
-            )
-            raise LookupError(msg)
-        yield from self.blocks.read(start, end)
-
-    def unprocessed(self) -> Iterator[Block]:
-        """The blocks that are not processed, in order of arrival."""
-        return self.blocks.beyond(self._processed)
-
-    def note_processed(self, end: int) -> None:
-        """Note that the outputs of all messages before offset *end* are published."""
-        with self._database_lock, transaction(self._database):
-            self._positions.put("processed", max(end, self._processed))
-        self.note_published(end)
-
-    def note_published(self, end: int) -> None:
-        """Note the same where the outbox knows it for good: it is not written here."""
+    def end_waits(self) -> None:
+        """Let `wait_accepted` return, now and from now on."""
         with self._changed:
-            self._processed = max(self._processed, end)
-            if self._write_buffer.ahead.processed(end):
-                self._changed.notify_all()
-
-    def consume(self, end: int) -> None:
-        """Delete the messages before offset *end*, soon."""
-        with self._changed:
-            self._consumed = max(self._consumed, end)
-            self._write_buffer.ahead.processed(end)
+            self._waits_end = True
             self._changed.notify_all()
 
-    def close(self) -> None:
-        """Accept everything that was handed in, then close the database."""
-        with self._changed:
-            self._closing = self._waits_end = True
-            self._changed.notify_all()
-        self._writer.join()
-        with contextlib.suppress(sqlite3.Error):  # its disk is full: the last commit has stored it
-            self._positions.put_clock(self.clock.read(), at_once=True)
-        self._database.close()
-        self._mark.close()
-
-    def _write(self) -> None:
-        try:
-            while (taken := self._take()) is not None:
-                if taken:
-                    self._commit_when_there_is_room(taken)
-                self._trim_some()
-                self._notify_room()
-        except sqlite3.Error as error:
-            self._on_failure(error)
-
-    def _take(self) -> list[Waiting] | None:
-        """What waits for the disk, perhaps nothing; None after everything has been written."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._write_buffer or self._closing or self._trimmed < self._consumed
-            )
-            taken = self._write_buffer.take()
-            return None if self._closing and not taken else taken
-
-    def _trim_some(self) -> None:
-        """Delete the first consumed messages, or later if the disk has no room for that."""
-        start, end = self._trimmed, self._consumed
-        if end <= start:
-            return
-        try:
-            reached = self.blocks.reach(start, _TRIM_BYTES, end - start)
-            if reached > start:  # else nothing is there
-                end = min(end, reached)
-            with self._database_lock, transaction(self._database):
-                size = bytes_before(self._database, end)
-                self._database.execute("DELETE FROM chunk WHERE first < ?", (end,))
-                self._positions.put("trimmed", end)
-        except sqlite3.Error as error:
-            if self._closing or not lacks_room(error):
-                raise
-            with self._changed:
-                self._changed.wait_for(lambda: self._closing or self._write_buffer, _ROOM_PAUSE_S)
-            return
-        with self._changed:
-            self._trimmed = end
-            self._write_buffer.note_deleted(size)
-            self._changed.notify_all()
-
-    def _commit_when_there_is_room(self, taken: Sequence[Waiting]) -> None:
-        """Commit *taken*; while the disk is full, it waits here, and so do senders."""
-        warned = False
-        while True:
-            reason = "" if self._closing else self._lacks_reserve(taken)
-            if not reason:
-                try:
-                    self._commit(taken)
-                    break
-                except sqlite3.Error as error:
-                    if self._closing or not lacks_room(error):
-                        raise
-                    reason = f"the disk has no room: {error}"
-            if not warned:
-                warned = True
-                log.warning("journal waits", reason=reason, advice=_ADVICE)
-            self._trim_some()
-            with self._changed:
-                self._changed.wait_for(lambda: self._closing, _ROOM_PAUSE_S)
-        if warned:
-            log.info("journal resumed")
-
-    def _lacks_reserve(self, taken: Sequence[Waiting]) -> str:
-        with self._database_lock:
-            size = sum(len(waiting.data) for waiting in taken)
-            return lacks_reserve(self._database, self._directory, size)
-
-    def _commit(self, taken: Sequence[Waiting]) -> None:
-        commit = commit_of(taken, self._end, self._accepted)
-        streams = commit.stream_positions
-        used_ns = dict.fromkeys(streams, self._wall())
-        with self._database_lock, transaction(self._database):
-            commit.store(self._database)
-            self.stream_positions.save(streams, used_ns)
-            self._positions.put_clock(self.clock.read(), at_once=self._closing)
-            fault("journal-before-commit")
-        fault("journal-after-commit")
-        self._mark.note(self.opening, commit.end)
-        with self._changed:
-            self.stream_positions.saved(streams, used_ns)
-            self._end = commit.end
-            self._write_buffer.note_stored(commit.size)
-            self._write_buffer.ahead.stored(
-                (row.source, row.first + row.messages, len(row.data)) for row in commit.rows
-            )
-            self._accepted = commit.accepted
-            if streams:
-                self.on_accepted(streams)
-            self._changed.notify_all()
-
-    def _tick_if_time(self) -> None:
-        if self._wake_ns <= self.clock.now():
-            self._wake_ns = NEVER
-            self.submit(TICK_SOURCE, 1, b"")
-
-    def _notify_room(self) -> None:
-        with self._changed:
-            room = self._write_buffer.is_free_again()
-        if room:
+    def _note_room(self) -> None:
+        if self._buffer.is_free_again():
             self.on_room()

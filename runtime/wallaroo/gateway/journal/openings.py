@@ -9,14 +9,9 @@ processed, or more.
 
 from __future__ import annotations
 
-import sqlite3
 import uuid
 from collections.abc import Sequence
 from typing import NamedTuple
-
-from wallaroo.gateway.database import transaction
-
-SCHEMA = "CREATE TABLE IF NOT EXISTS opening (first INTEGER NOT NULL, name TEXT NOT NULL);"
 
 
 class Opening(NamedTuple):
@@ -27,35 +22,20 @@ class Opening(NamedTuple):
     name: str
 
 
-def read_openings(database: sqlite3.Connection) -> list[Opening]:
-    """The openings of the journal in *database*, from the first to the last."""
-    rows = database.execute("SELECT first, name FROM opening ORDER BY rowid")
-    return [Opening(*row) for row in rows]
-
-
-def note_opening(database: sqlite3.Connection, trimmed: int, end: int) -> list[Opening]:
-    """Note that the journal is opened; the openings that any checkpoint may still name.
+def opened_anew(openings: Sequence[Opening], trimmed: int, end: int) -> list[Opening]:
+    """The openings that any checkpoint may still name, and one more.
 
     Args:
-        database: The journal's.
+        openings: Those before.
         trimmed: Offset before which all messages are deleted.
         end: Offset after the last message.
     """
-    database.executescript(SCHEMA)
-    openings = [*read_openings(database), Opening(end, uuid.uuid4().hex)]
     # a checkpoint that names an opening has an offset of no less than `trimmed`, and no more
     # than the beginning of the next opening
-    while len(openings) > 1 and openings[1].first < trimmed:
-        del openings[0]
-    with transaction(database):
-        write_openings(database, openings)
-    return openings
-
-
-def write_openings(database: sqlite3.Connection, openings: Sequence[Opening]) -> None:
-    """Let the journal have exactly these *openings*, in the current transaction."""
-    database.execute("DELETE FROM opening")
-    database.executemany("INSERT INTO opening VALUES (?, ?)", openings)
+    known = [*openings, Opening(end, uuid.uuid4().hex)]
+    while len(known) > 1 and known[1].first < trimmed:
+        del known[0]
+    return known
 
 
 def is_known(openings: Sequence[Opening], name: str | None) -> bool:

@@ -1,22 +1,13 @@
 """Keys of requests whose messages are on disk: one that is repeated is not accepted again.
 
 A client whose connection breaks before the answer cannot know whether its messages were accepted.
-If its request has a key, it may repeat it: the key is stored in the transaction that accepts the
-messages.
+If its request has a key, it may repeat it: the key is in the record that accepts the messages.
 """
 
 from __future__ import annotations
 
-import sqlite3
-import threading
 from collections.abc import Sequence
-from typing import NamedTuple
-
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS request_key (
-    source INTEGER NOT NULL, key BLOB NOT NULL, body BLOB NOT NULL, messages INTEGER NOT NULL,
-    PRIMARY KEY (source, key));
-"""
+from typing import Any, NamedTuple
 
 
 class KeyedRequest(NamedTuple):
@@ -33,35 +24,48 @@ class KeyedRequest(NamedTuple):
     forgets: bytes | None = None
     """The key that is given up for it."""
 
+    def to_json(self) -> list[Any]:
+        """As plain JSON values."""
+        forgets = self.forgets and self.forgets.hex()
+        return [self.source, self.key.hex(), self.body.hex(), self.messages, forgets]
+
+    @classmethod
+    def from_json(cls, values: Sequence[Any]) -> KeyedRequest:
+        """What `to_json` returned."""
+        source, key, body, messages, forgets = values
+        forgotten = bytes.fromhex(forgets) if forgets else None
+        return cls(source, bytes.fromhex(key), bytes.fromhex(body), messages, forgotten)
+
 
 class RequestKeys:
-    """The keys that are stored, by source; part of a journal.
+    """The keys that are stored, by source; the caller holds a lock.
 
-    Args:
-        database: The journal's.
-        lock: Held while the database is used.
+    Example:
+        >>> keys = RequestKeys()
+        >>> keys.add(KeyedRequest(0, b"key", b"digest", 3))
+        >>> keys.of(0)
+        {b'key': (b'digest', 3)}
     """
 
-    def __init__(self, database: sqlite3.Connection, lock: threading.Lock) -> None:
-        self._database, self._lock = database, lock
+    def __init__(self) -> None:
+        self._of_source: dict[int, dict[bytes, tuple[bytes, int]]] = {}
 
     def of(self, source: int) -> dict[bytes, tuple[bytes, int]]:
         """Digest and number of the messages of each key of *source*, the oldest first."""
-        with self._lock:
-            rows = self._database.execute(
-                "SELECT key, body, messages FROM request_key WHERE source = ? ORDER BY rowid",
-                (source,),
-            ).fetchall()
-        return {key: (body, messages) for key, body, messages in rows}
+        return dict(self._of_source.get(source, {}))
 
+    def add(self, request: KeyedRequest) -> None:
+        """Store the key of a request, and forget the one that it gives up."""
+        keys = self._of_source.setdefault(request.source, {})
+        keys.pop(request.key, None)  # the newest is the last
+        keys[request.key] = request.body, request.messages
+        if request.forgets is not None:
+            keys.pop(request.forgets, None)
 
-def store(database: sqlite3.Connection, requests: Sequence[KeyedRequest]) -> None:
-    """Store *requests*, and delete the keys that they give up, in the current transaction."""
-    database.executemany(
-        "INSERT OR REPLACE INTO request_key VALUES (?, ?, ?, ?)",
-        [request[:4] for request in requests],
-    )
-    database.executemany(
-        "DELETE FROM request_key WHERE source = ? AND key = ?",
-        [(request.source, request.forgets) for request in requests if request.forgets],
-    )
+    def to_json(self) -> list[list[Any]]:
+        """As plain JSON values."""
+        return [
+            KeyedRequest(source, key, *about).to_json()
+            for source, keys in self._of_source.items()
+            for key, about in keys.items()
+        ]

@@ -6,24 +6,14 @@ the certificate's subject, and nobody is remembered with more than half of the s
 
 from __future__ import annotations
 
-import sqlite3
-import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from threading import Condition
+from typing import Any, NamedTuple
 
 from wallaroo.errors import FrameError
-from wallaroo.gateway.database import transaction
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS stream (
-    source INTEGER NOT NULL, name TEXT NOT NULL, last INTEGER NOT NULL, used_ns INTEGER NOT NULL,
-    PRIMARY KEY (source, name));
-CREATE TABLE IF NOT EXISTS stream_opener (
-    source INTEGER NOT NULL, name TEXT NOT NULL, subject TEXT, address TEXT NOT NULL,
-    PRIMARY KEY (source, name));
-"""
 REPLAYS = ""
 """Name of the stream that replays of dead letters are; no sender can give a stream such a name."""
 _IDLE_NS = 30 * 24 * 3600 * 10**9
@@ -63,44 +53,23 @@ class StreamPositions:
     """The number of the last message on disk, by stream; part of a journal.
 
     Args:
-        database: The journal's.
-        lock: Held while the database is used.
         changed: Held while this object is used, and notified when more is on disk.
         most: Streams that are remembered at most.
+        note_gone: Stores that a stream is forgotten before its name is used again.
     """
 
     def __init__(
-        self,
-        database: sqlite3.Connection,
-        lock: threading.Lock,
-        changed: threading.Condition,
-        most: int,
+        self, changed: Condition, most: int, note_gone: Callable[[StreamName], None]
     ) -> None:
-        self._database, self._lock, self._changed, self._most = database, lock, changed, most
-        database.executescript(SCHEMA)
+        self._changed, self._most, self._note_gone = changed, most, note_gone
         self._last: dict[StreamName, int] = {}
         self._used_ns: dict[StreamName, int] = {}
         """When streams were last written to disk."""
-        for source, name, last, used_ns in database.execute(
-            "SELECT source, name, last, used_ns FROM stream"
-        ):
-            self._last[StreamName(source, name)] = last
-            self._used_ns[StreamName(source, name)] = used_ns
-        self._openers = {
-            StreamName(source, name): Opener(subject, address)
-            for source, name, subject, address in database.execute(
-                "SELECT source, name, subject, address FROM stream_opener "
-                "JOIN stream USING (source, name)"
-            )
-        }
-        self._counts = Counter(opener.counted_as for opener in self._openers.values())
+        self._openers: dict[StreamName, Opener] = {}
+        self._counts = Counter[str]()
         """Streams by who opened them."""
-        self._unsaved: set[StreamName] = set()
-        """Streams whose opener is not on disk."""
         self._gone: set[StreamName] = set()
-        """Streams that are forgotten, and still on disk until the next `save`."""
-        self._deleted: set[StreamName] = set()
-        """Those of them that the last `save` has deleted."""
+        """Streams that are forgotten, and still in the log."""
 
     def open(self, name: StreamName, opener: Opener, in_use: Collection[StreamName] = ()) -> int:
         """The number of the last message of a stream that is on disk, 0 for a new stream.
@@ -118,8 +87,7 @@ class StreamPositions:
             if name not in self._last:
                 self._make_room(name, opener, in_use)
                 if name in self._gone:  # its sender must not find the old number after a crash
-                    with self._lock, transaction(self._database):
-                        self._delete([name])
+                    self._note_gone(name)
                     self._gone.discard(name)
                 self._note(name, opener)
                 return self._last.setdefault(name, 0)
@@ -140,6 +108,11 @@ class StreamPositions:
         with self._changed:
             return self._last.get(name, 0)
 
+    def last_of(self, stream: str) -> int:
+        """The same of the stream with this own name that has the highest one, of any source."""
+        with self._changed:
+            return max((n for name, n in self._last.items() if name.stream == stream), default=0)
+
     def wait(self, name: StreamName, number: int, timeout_s: float) -> bool:
         """Wait until message *number* of a stream is on disk; returns whether it is."""
         with self._changed:
@@ -151,38 +124,41 @@ class StreamPositions:
             if self._last.get(name) == 0:
                 self._forget(name)
 
-    def save(self, positions: Mapping[StreamName, int], used_ns: Mapping[StreamName, int]) -> None:
-        """Write *positions*, last used at *used_ns*, in the current transaction."""
-        self._deleted = self._gone.copy()
-        self._delete(self._deleted)
-        self._database.executemany(
-            "INSERT OR REPLACE INTO stream VALUES (?, ?, ?, ?)",
-            [(*name, last, used_ns[name]) for name, last in positions.items()],
-        )
-        if fresh := [name for name in positions if name in self._unsaved]:
-            self._database.executemany(
-                "INSERT OR REPLACE INTO stream_opener VALUES (?, ?, ?, ?)",
-                [(*name, *self._openers[name]) for name in fresh],
-            )
+    def entry(self, name: StreamName, last: int) -> list[Any]:
+        """What is stored beside messages of a stream, of which this is the number of the last."""
+        opener = self._openers.get(name, Opener(None, ""))
+        return [*name, last, time.time_ns(), *opener]
 
-    def saved(self, positions: Mapping[StreamName, int], used_ns: Mapping[StreamName, int]) -> None:
-        """Note that what `save` got is on disk; the caller holds `changed`, and notifies."""
-        self._last.update(positions)
-        self._used_ns.update(used_ns)
-        self._gone -= self._deleted
-        self._unsaved.difference_update(positions)
+    def store(self, entry: Sequence[Any]) -> None:
+        """Note that what `entry` returned is on disk; the caller holds `changed`, and notifies."""
+        source, stream, last, used_ns, subject, address = entry
+        name = StreamName(source, stream)
+        self._last[name], self._used_ns[name] = last, used_ns
+        if name not in self._openers:
+            self._note(name, Opener(subject, address))
+        self._gone.discard(name)
+
+    def forget(self, name: StreamName) -> None:
+        """Forget a stream; the caller holds `changed`."""
+        self._forget(name)
+
+    def to_json(self) -> list[list[Any]]:
+        """All that is on disk, as plain JSON values."""
+        return [
+            [*name, last, self._used_ns[name], *self._openers.get(name, Opener(None, ""))]
+            for name, last in self._last.items()
+            if name in self._used_ns
+        ]
 
     def _note(self, name: StreamName, opener: Opener) -> None:
         if (known := self._openers.get(name)) is not None:
             self._counts[known.counted_as] -= 1
         self._openers[name] = opener
         self._counts[opener.counted_as] += 1
-        self._unsaved.add(name)
 
     def _forget(self, name: StreamName) -> None:
         self._last.pop(name, None)
         self._used_ns.pop(name, None)
-        self._unsaved.discard(name)
         if (known := self._openers.pop(name, None)) is not None:
             self._counts[known.counted_as] -= 1
             if not self._counts[known.counted_as]:
@@ -230,12 +206,7 @@ class StreamPositions:
         return sorted(idle, key=self._used_ns.__getitem__)
 
     def _give_up(self, names: Collection[StreamName]) -> None:
-        """Forget *names*, which the next `save` deletes: senders that connect wait for no disk."""
+        """Forget *names*; the log is told when a name is used again."""
         for name in names:
             self._forget(name)
         self._gone.update(names)
-
-    def _delete(self, names: Collection[StreamName]) -> None:
-        """Delete *names* in the current transaction."""
-        for table in ("stream", "stream_opener"):
-            self._database.executemany(f"DELETE FROM {table} WHERE source = ? AND name = ?", names)

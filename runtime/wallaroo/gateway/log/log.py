@@ -14,9 +14,11 @@ from wallaroo.gateway.log.disk import Disk, content, write_all
 from wallaroo.gateway.log.records import (
     ANY,
     HEADER,
+    LOW_BITS,
     MOST_BYTES,
     SNAPSHOT,
     DamagedLog,
+    Extent,
     NoRoom,
     Record,
     Walk,
@@ -278,6 +280,7 @@ class Log:
             if end <= self._written_end - address:
                 if end > len(data):
                     data += content(self._disk, descriptor, end - len(data), at + len(data))
+                crc ^= address & LOW_BITS
                 if crc32(memoryview(data)[4:end], self._seed) == crc and number <= self.written:
                     return Record(number, kind, address, data[HEADER.size : end])
         raise self._damage(segment, descriptor, at)
@@ -299,7 +302,7 @@ class Log:
             at = self._place(segment, address)
             left = self._end_of(segment) - address
             data = content(self._disk, descriptor, min(length, left), at)
-            walk = Walk(data, self._seed, at=0, number=number, chain=ANY, shift=address)
+            walk = Walk(Extent(data, self._seed, address), at=0, number=number, chain=ANY)
             yield from walk
             if walk.at:
                 address, number, length = address + walk.at, walk.number, _READ_BYTES
@@ -345,7 +348,8 @@ class Log:
             return
         parts = self._snapshot()
         if last is None or self.next > last.first:
-            head = Head(self.name, self.next, self.end, last.first if last else 0, self._chain)
+            before = (last.first, last.address) if last else (0, 0)
+            head = Head(self.name, self.next, self.end, *before, self._chain)
             segment = Segment(segment_file(self._directory, self.next), head)
             self._segments.append(segment)
             self._queue.append(_Batch(segment, HEAD_BYTES))
@@ -367,6 +371,7 @@ class Log:
         crc = crc32(header, self._seed)
         for part in parts:
             crc = crc32(part, crc)
+        crc ^= address & LOW_BITS
         start = crc.to_bytes(4, "little")
         batch = self._queue[-1]
         if length <= _COPIED_BYTES:
@@ -480,10 +485,12 @@ class Log:
         length = self._place(segment, self._end_of(segment))
         data = content(self._disk, descriptor, length)[:length].ljust(length, b"\0")
         head = segment.head
-        walk = Walk(data[:at], self._seed, at=HEAD_BYTES, number=head.first, chain=head.chain)
+        extent = Extent(data, self._seed, head.address - HEAD_BYTES)
+        before = extent._replace(data=data[:at])
+        walk = Walk(before, at=HEAD_BYTES, number=head.first, chain=head.chain)
         for _ in walk:
             pass
-        return damage_at(segment.file, data, self._seed, walk.at, walk.number)
+        return damage_at(segment.file, extent, walk.at, walk.number)
 
     def _remove(self, file: Path) -> None:
         """Remove the file of the oldest segment, or keep it for one that is going to begin.

@@ -1,9 +1,9 @@
 """Records of the log, their format, and what may be wrong with them.
 
-A record is a header and a payload. The header contains a checksum of all that follows it, which is
-seeded with the name of the log, and the checksum of the record before. So bytes of files that are
-used again, of other logs, of copies of this log that were continued separately, or of records that
-are repeated or in another order, are never taken for a record.
+A record is a header and a payload. The header contains a checksum of the name of the log, of the
+address of the record and of all that follows, and the checksum of the record before. So bytes of
+files that are used again, of other logs, of copies of this log that were continued separately, or
+of records that are repeated or in another place, are never taken for a record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ SKIPPED = 2
 Other kinds, up to 255, are the owner's.
 """
 HEADER = struct.Struct("<IIIIBQ")
-"""Checksum of what follows, length of the payload, chain, lag, kind and number.
+"""Checksum, length of the payload, chain, lag, kind and number.
+
+The checksum is the CRC-32 of the name of the log and of what follows, XORed with the address.
 
 The chain is the checksum of the record before. The lag is how many of the records before it were
 not surely on disk when a record was appended; for one of kind `SKIPPED`, how many numbers it stands
@@ -35,6 +37,10 @@ NUMBER_AT = HEADER.size - 8
 """Where the number is in the header."""
 ANY = -1
 """The chain of a record whose predecessor is unknown."""
+LOW_BITS = 2**32 - 1
+"""The part of an address that a checksum takes in."""
+MOST_NUMBER = 2**64 - 1
+"""The highest number."""
 MOST_BYTES = 2**32 - 1
 """The longest payload."""
 MOST_DATA = 1024**2
@@ -99,16 +105,24 @@ def is_no_room(error: OSError) -> bool:
     return error.errno in _FULL
 
 
+class Extent(NamedTuple):
+    """Bytes of a segment, with what is needed to check the records in them."""
+
+    data: bytes | bytearray
+    seed: int
+    """Checksum of the name of the log."""
+    shift: int
+    """Difference between addresses and places in the bytes."""
+
+
 class Walk:
     """Reads one valid record after the other from bytes, as far as there are any.
 
     Args:
-        data: The bytes.
-        seed: Checksum of the name of the log.
+        extent: The bytes.
         at: Where the first record begins.
         number: Its number.
         chain: Checksum of the record before, or `ANY`.
-        shift: Difference between addresses and places in *data*.
         stop: Number of the first record that is not read.
 
     Attributes:
@@ -118,19 +132,9 @@ class Walk:
     """
 
     def __init__(
-        self,
-        data: bytes | bytearray,
-        seed: int,
-        *,
-        at: int,
-        number: int,
-        chain: int,
-        shift: int = 0,
-        stop: int = 2**64,
+        self, extent: Extent, *, at: int, number: int, chain: int, stop: int = MOST_NUMBER
     ) -> None:
-        self._data = data
-        self._seed = seed
-        self._shift = shift
+        self._extent = extent
         self._stop = stop
         self.at = at
         self.number = number
@@ -138,7 +142,8 @@ class Walk:
 
     def __iter__(self) -> Iterator[Record]:
         """Yield the records; their payloads are views of the bytes."""
-        view, seed, shift, stop = memoryview(self._data), self._seed, self._shift, self._stop
+        (data, seed, shift), stop = self._extent, self._stop
+        view = memoryview(data)
         at, number, chain = self.at, self.number, self.chain
         unpack, new = HEADER.unpack_from, tuple.__new__
         size, header = len(view), HEADER.size
@@ -152,7 +157,7 @@ class Walk:
                     found != number
                     or (before != chain and chain != ANY)  # noqa: PLR1714 - in the hot path
                     or end > size
-                    or crc32(view[at + 4 : end], seed) != crc
+                    or crc32(view[at + 4 : end], seed) ^ (at + shift & LOW_BITS) != crc
                 ):
                     break
                 place, at, number, chain = at, end, number + 1, crc
@@ -179,28 +184,32 @@ def room_for_skipped(extent: int) -> int | None:
     return max(extent - HEADER.size - _LENGTH.size, 0)
 
 
-def packed(seed: int, chain: int, lag: int, kind: int, number: int, payload: bytes) -> bytes:
-    """Return the bytes of a record."""
-    record = HEADER.pack(0, len(payload), chain, lag, kind, number) + payload
-    return crc32(memoryview(record)[4:], seed).to_bytes(4, "little") + record[4:]
-
-
 def packed_skipped(
-    seed: int, chain: int, first: int, last: int, payload: bytes, extent: int
+    seed: int, damage: DamagedLog, address: int, chain: int, payload: bytes, extent: int
 ) -> bytes:
-    """Return the bytes of a record `SKIPPED` for the records *first* to *last*.
+    """Return the bytes of a record `SKIPPED`.
+
+    Args:
+        seed: Checksum of the name of the log.
+        damage: The damage in whose place it stands.
+        address: Its address.
+        chain: Checksum of the record before.
+        payload: What the owner puts into it.
+        extent: Its length.
 
     Raises:
         ValueError: The payload is longer than there is room for.
     """
-    room = room_for_skipped(extent)
-    if room is None or len(payload) > room:
+    if damage.last is None or damage.room is None or len(payload) > damage.room:
         msg = f"{len(payload)} bytes do not fit in the place of {extent} damaged ones"
         raise ValueError(msg)
     if payload:
         payload = _LENGTH.pack(len(payload)) + payload
     filled = payload.ljust(extent - HEADER.size, b"\0")
-    return packed(seed, chain, last - first, SKIPPED, first, filled)
+    others = damage.last - damage.first
+    record = HEADER.pack(0, len(filled), chain, others, SKIPPED, damage.first) + filled
+    crc = crc32(memoryview(record)[4:], seed) ^ (address & LOW_BITS)
+    return crc.to_bytes(4, "little") + record[4:]
 
 
 def skipped_payload(filled: memoryview) -> memoryview:

@@ -10,15 +10,23 @@ from wallaroo.gateway.log.disk import Disk, content, write_all
 from wallaroo.gateway.log.records import (
     ANY,
     HEADER,
-    MOST_DATA,
+    MOST_NUMBER,
     SKIPPED,
     DamagedLog,
+    Extent,
     Record,
     Walk,
     packed_skipped,
     room_for_skipped,
 )
-from wallaroo.gateway.log.search import next_record, numbers, proves_durable, record_at
+from wallaroo.gateway.log.search import (
+    damage_at,
+    next_record,
+    numbers,
+    proves_durable,
+    record_at,
+    valid_records,
+)
 from wallaroo.gateway.log.segments import (
     HEAD_BYTES,
     Head,
@@ -67,176 +75,155 @@ class Recovery:
         self._disk.make_directory(self._directory)
         self._find_segments()
         firsts = sorted(self._heads)
-        for index, first in enumerate(firsts):
-            stop = firsts[index + 1] if index + 1 < len(firsts) else None
+        for first, stop in zip(firsts, [*firsts[1:], None], strict=False):
             yield from self._segment(first, stop)
+        if self.segments:
+            self._open_last()
 
     def _find_segments(self) -> None:
         """Read the heads, and remove files that belong to no segment."""
         names = self._disk.names(self._directory)
-        firsts = sorted(first for name in names if (first := first_number(name)) is not None)
-        for first in firsts:
-            head = parsed_head(self._read(first, HEAD_BYTES), self._file(first))
-            if head is not None and self.name is None:
-                self.name, self._seed = head.name, crc32(head.name)
-            self._heads[first] = head
+        for first in filter(None, map(first_number, names)):
+            self._heads[first] = parsed_head(self._read(first, HEAD_BYTES), self._file(first))
+        known = {head.name: first for first, head in sorted(self._heads.items()) if head}
+        if len(known) > 1:
+            first, other = sorted(known.values())[:2]
+            problem = f"it is of another log than {self._file(other).name}"
+            raise DamagedLog(self._file(first), problem, first=first, last=None)
+        for self.name in known:
+            self._seed = crc32(self.name)
         # their records may be of a time after the one from which the log was restored
-        unused = [self._directory / name for name in names if is_spare(name)]
-        if firsts and self._heads[firsts[-1]] is None and not self._has_begun(firsts[-1]):
-            del self._heads[firsts[-1]]
-            unused.append(self._file(firsts[-1]))
-        for file in unused:
-            self._disk.unlink(file)
-        if self._heads or unused:
+        for name in filter(is_spare, names):
+            self._disk.unlink(self._directory / name)
+        if names:
             # also the name of the last segment, if the process was killed while that began
             self._disk.sync_directory(self._directory)
 
-    def _has_begun(self, first: int) -> bool:
-        """Whether there is anything in a segment without a head."""
-        data = self._read(first)
-        if self.name is None:
-            return bool(data[HEAD_BYTES:].strip(b"\0"))
-        return (
-            record_at(data, self._seed, HEAD_BYTES) is not None
-            or next_record(data, self._seed, HEAD_BYTES, first) is not None
-        )
-
     def _segment(self, first: int, stop: int | None) -> Iterator[Record]:
         """Yield the records of a segment, up to the number *stop* if another one follows it."""
-        file = self._file(first)
-        data = self._read(first)
+        file, data = self._file(first), self._read(first)
+        if self.segments and self.number != first:
+            problem = f"it begins with record {first}: {numbers(self.number, first - 1)} missing"
+            raise DamagedLog(file, problem, first=self.number, last=first - 1)
+        if stop is None and self._heads[first] is None and not self._has_begun(first, data):
+            self._disk.unlink(file)
+            self._disk.sync_directory(self._directory)
+            return
         head = self._head(first, stop, data)
         following = self._heads[stop] if stop is not None else None
         limit = None
         if following is not None and following.previous == first:
             limit = HEAD_BYTES + following.address - head.address
             data = data[:limit].ljust(limit, b"\0")
-        at, number, chain = HEAD_BYTES, first, head.chain
-        shift = head.address - HEAD_BYTES
+        extent = Extent(data, self._seed, head.address - HEAD_BYTES)
+        at, self.number, self.chain = HEAD_BYTES, first, head.chain
         while True:
             walk = Walk(
-                data, self._seed, at=at, number=number, chain=chain, shift=shift,
-                stop=2**64 if stop is None else stop,
-            )  # fmt: skip
+                extent, at=at, number=self.number, chain=self.chain, stop=stop or MOST_NUMBER
+            )
             yield from walk
-            at, number, chain = walk.at, walk.number, walk.chain
+            at, self.number, self.chain = walk.at, walk.number, walk.chain
             if stop is None:
-                if at == len(data) or not proves_durable(data, self._seed, at, number):
+                if at == len(data) or not proves_durable(extent, at, self.number):
                     break
-            elif number == stop and limit in (None, at):
+            elif self.number == stop and limit in (None, at):
                 break
-            damage, end = self._damage(file, data, at, number, stop, limit)
-            payload = self._replaced(file, damage, end, at, chain)
-            yield Record(number, SKIPPED, at + shift, payload)
+            damage, end = self._damage(file, extent, at, stop, limit)
+            payload = self._replaced(damage, extent, at, end)
+            yield Record(self.number, SKIPPED, at + extent.shift, payload)
             assert damage.last is not None
-            at, number, chain = end, damage.last + 1, ANY
+            at, self.number, self.chain = end, damage.last + 1, ANY
+        begin = record_at(extent, HEAD_BYTES)
+        self.snapshot_bytes = begin.end - begin.at if begin else 0
         self.segments.append(Segment(file, head))
-        self.number, self.chain, self.end = number, chain, at + shift
-        if stop is None:
-            begin = record_at(data, self._seed, HEAD_BYTES)
-            self.snapshot_bytes = begin.end - begin.at if begin else 0
-            self._open_last(at)
+        self.end = at + extent.shift
+
+    def _has_begun(self, first: int, data: bytes) -> bool:
+        """Whether there is anything in a segment that has no head."""
+        if not self.segments:
+            return bool(data[HEAD_BYTES:].strip(b"\0"))
+        extent = Extent(data, self._seed, self.end - HEAD_BYTES)
+        return any(valid_records(extent, HEAD_BYTES, first))
 
     def _damage(
-        self, file: Path, data: bytes, at: int, number: int, stop: int | None, limit: int | None
+        self, file: Path, extent: Extent, at: int, stop: int | None, limit: int | None
     ) -> tuple[DamagedLog, int]:
         """Describe the damage at a place; also returns where the next valid record begins."""
-        found = next_record(data, self._seed, at, number, 2**64 if stop is None else stop)
+        damage = damage_at(file, extent, at, self.number, stop)
+        found = next_record(extent, at, self.number, stop or MOST_NUMBER)
         if found is not None:
-            end, last = found.at, found.number - 1
-        elif limit is not None and stop is not None:
-            end, last = limit, stop - 1
-        else:
-            assert stop is not None
-            problem = (
-                f"it ends before record {number} at byte {at}, and "
-                f"{segment_file(self._directory, stop).name} begins with record {stop}: "
-                f"{numbers(number, stop - 1)} missing"
-            )
-            lost = data[at : at + MOST_DATA]
-            raise DamagedLog(file, problem, first=number, last=stop - 1, data=lost)
-        if last < number:
-            problem = f"it does not end where {segment_file(self._directory, number).name} begins"
-            raise DamagedLog(file, problem, first=number, last=last)
-        room = room_for_skipped(end - at)
-        problem = f"at byte {at}, {numbers(number, last)} not as written"
-        lost = data[at : min(end, at + MOST_DATA)]
-        return DamagedLog(file, problem, first=number, last=last, data=lost, room=room), end
+            damage.room = room_for_skipped(found.at - at)
+            return damage, found.at
+        if limit is not None and stop is not None:
+            damage.room = room_for_skipped(limit - at)
+            return damage, limit
+        assert stop is not None
+        problem = (
+            f"it ends with byte {at}, before record {self.number}, and "
+            f"{self._file(stop).name} begins with record {stop}: "
+            f"{numbers(self.number, stop - 1)} missing"
+        )
+        raise DamagedLog(file, problem, first=self.number, last=stop - 1, data=damage.data)
 
-    def _replaced(self, file: Path, damage: DamagedLog, end: int, at: int, chain: int) -> bytes:
+    def _replaced(self, damage: DamagedLog, extent: Extent, at: int, end: int) -> bytes:
         """Write a record in the place of damaged ones; returns its payload."""
         if self._skip is None or damage.room is None:
             raise damage
         payload = self._skip(damage)
-        assert damage.last is not None
-        record = packed_skipped(
-            self._seed, max(chain, 0), damage.first, damage.last, payload, end - at
-        )
-        descriptor = self._disk.open(file, writable=True)
-        try:
-            write_all(self._disk, descriptor, record, at)
-            self._disk.fdatasync(descriptor)
-        finally:
-            self._disk.close(descriptor)
+        chain = max(self.chain, 0)
+        record = packed_skipped(self._seed, damage, at + extent.shift, chain, payload, end - at)
+        self._rewrite(damage.file, record, at)
         return payload
 
     def _head(self, first: int, stop: int | None, data: bytes) -> Head:
         """The head of a segment, after it was compared with the segments around it, or repaired."""
         head, file = self._heads[first], self._file(first)
-        if self.segments and self.number != first:
-            problem = f"it begins with record {first}: {numbers(self.number, first - 1)} missing"
-            raise DamagedLog(file, problem, first=self.number, last=first - 1)
-        expected = self._expected_head(first, stop, data) if self.segments or not head else head
-        if head is None:
+        if head is not None:
+            if head.first != first or (self.segments and head != self._expected(first, stop, data)):
+                problem = "it is not the segment that was written under this name"
+                raise DamagedLog(file, problem, first=first, last=None)
+            return head
+        expected = self._expected(first, stop, data)
+        if self._skip is None or expected is None:
             problem = "its first bytes, which say of which log it is, are not as written"
-            damage = DamagedLog(
-                file, problem, first=first, last=first - 1, data=data[:HEAD_BYTES],
-                room=None if expected is None else 0,
-            )  # fmt: skip
-            if self._skip is None or expected is None:
-                raise damage
-            self._rewrite(file, expected)
-            return expected
-        if head.name != self.name or head != expected or head.first != first:
-            problem = "it is not the segment that was written under this name"
-            raise DamagedLog(file, problem, first=first, last=None)
-        return head
+            room = None if expected is None else 0
+            lost = data[:HEAD_BYTES]
+            raise DamagedLog(file, problem, first=first, last=first - 1, data=lost, room=room)
+        self._rewrite(file, expected.pack(), 0)
+        return expected
 
-    def _expected_head(self, first: int, stop: int | None, data: bytes) -> Head | None:
+    def _expected(self, first: int, stop: int | None, data: bytes) -> Head | None:
         """What the head of a segment must say according to its neighbours; None if unknown."""
-        if self.name is None:
-            return None
-        chain = self.chain
-        if chain == ANY or not self.segments:
-            # the first record knows it as well
-            if record_at(data, self._seed, HEAD_BYTES) is None:
-                known = self._heads[first]
-                if known is None:
-                    return None
-                chain = known.chain
-            else:
-                chain = HEADER.unpack_from(data, HEAD_BYTES)[2]
-        if self.segments:
-            return Head(self.name, first, self.end, self.segments[-1].head.first, chain)
+        previous, address = (0, 0), self.end
         following = self._heads[stop] if stop is not None else None
-        if following is None or stop is None:
+        if self.segments:
+            previous = self.segments[-1].head.first, self.segments[-1].head.address
+        elif following is not None and following.previous == first:
+            address = following.previous_address
+        else:
             return None
-        walk = Walk(data, self._seed, at=HEAD_BYTES, number=first, chain=chain, stop=stop)
-        for _ in walk:
-            pass
-        if walk.number != stop or following.previous != first:
-            return None
-        return Head(self.name, first, following.address - (walk.at - HEAD_BYTES), 0, chain)
+        assert self.name is not None
+        chain, head = self.chain, self._heads[first]
+        if chain == ANY or not self.segments:
+            extent = Extent(data, self._seed, address - HEAD_BYTES)
+            if head is not None:
+                chain = head.chain
+            elif record_at(extent, HEAD_BYTES) is not None:
+                _, _, chain, *_ = HEADER.unpack_from(data, HEAD_BYTES)
+            else:
+                # the first record is damaged as well; what will stand there can follow anything
+                chain = 0
+        return Head(self.name, first, address, *previous, chain)
 
-    def _rewrite(self, file: Path, head: Head) -> None:
+    def _rewrite(self, file: Path, data: bytes, at: int) -> None:
         descriptor = self._disk.open(file, writable=True)
         try:
-            write_all(self._disk, descriptor, head.pack(), 0)
+            write_all(self._disk, descriptor, data, at)
             self._disk.fdatasync(descriptor)
         finally:
             self._disk.close(descriptor)
 
-    def _open_last(self, end: int) -> None:
+    def _open_last(self) -> None:
         """Open the last segment, and cut off what follows its last record.
 
         Otherwise records that are not part of the log any more could follow ones that are appended
@@ -244,6 +231,7 @@ class Recovery:
         """
         segment = self.segments[-1]
         segment.descriptor = self._disk.open(segment.file, writable=True)
+        end = self.end - segment.head.address + HEAD_BYTES
         if self._disk.size(segment.descriptor) > end:
             self._disk.truncate(segment.descriptor, end)
         self._disk.fdatasync(segment.descriptor)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
 from wallaroo.gateway.log.disk import Disk, content
-from wallaroo.gateway.log.records import DamagedLog, Record, Walk
+from wallaroo.gateway.log.records import ANY, MOST_NUMBER, DamagedLog, Extent, Record, Walk
 from wallaroo.gateway.log.search import damage_at, proves_durable
 from wallaroo.gateway.log.segments import HEAD_BYTES, Head, first_number, parsed_head, segment_file
 
@@ -39,15 +39,7 @@ def scan(directory: Path, *, disk: Disk | None = None) -> Iterator[Record]:
     disk = disk or Disk()
     with contextlib.ExitStack() as stack:
         segments = _pinned_segments(disk, directory, stack)
-        heads = [_head(disk, segment) for segment in segments]
-        if heads and heads[-1] is None:
-            # it was about to begin
-            segments.pop()
-        for segment, head, following in zip(segments, heads, [*segments[1:], None], strict=False):
-            if head is None:
-                problem = "its first bytes, which say of which log it is, are not as written"
-                raise DamagedLog(segment.file, problem, first=segment.first, last=None)
-            yield from _records(disk, segment, head, following.first if following else None)
+        yield from _Scan(disk).records(segments)
 
 
 def _pinned_segments(disk: Disk, directory: Path, stack: contextlib.ExitStack) -> list[_Pinned]:
@@ -74,29 +66,57 @@ def _pinned_segments(disk: Disk, directory: Path, stack: contextlib.ExitStack) -
     return pinned
 
 
-def _head(disk: Disk, segment: _Pinned) -> Head | None:
-    return parsed_head(content(disk, segment.descriptor, HEAD_BYTES), segment.file)
+class _Scan:
+    """Reads one segment after the other."""
 
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._previous: Head | None = None
+        self._end = 0
+        self._chain = ANY
 
-def _records(disk: Disk, segment: _Pinned, head: Head, stop: int | None) -> Iterator[Record]:
-    """Yield the records of a segment, up to the number *stop* if another one follows it."""
-    seed, shift = crc32(head.name), head.address - HEAD_BYTES
-    at, number, chain = HEAD_BYTES, segment.first, head.chain
-    is_suspected = False
-    while True:
-        data = content(disk, segment.descriptor)
-        walk = Walk(
-            data, seed, at=at, number=number, chain=chain, shift=shift,
-            stop=2**64 if stop is None else stop,
-        )  # fmt: skip
-        yield from walk
-        is_suspected = is_suspected and walk.at == at
-        at, number, chain = walk.at, walk.number, walk.chain
-        if number == stop:
-            return
-        if stop is None and (at == len(data) or not proves_durable(data, seed, at, number)):
-            return
-        # what is written while it is read may seem to be damaged
-        if is_suspected:
-            raise damage_at(segment.file, data, seed, at, number, stop)
-        is_suspected = True
+    def records(self, segments: Sequence[_Pinned]) -> Iterator[Record]:
+        for segment, following in zip(segments, [*segments[1:], None], strict=False):
+            data = content(self._disk, segment.descriptor)
+            head = parsed_head(data, segment.file)
+            if head is None and following is None and not data[HEAD_BYTES:].strip(b"\0"):
+                # it was about to begin
+                return
+            if head is None or head.first != segment.first or not self._continues(head):
+                problem = "its first bytes do not say that it is the segment of this name"
+                raise DamagedLog(segment.file, problem, first=segment.first, last=None)
+            yield from self._segment(segment, head, data, following.first if following else None)
+            self._previous = head
+
+    def _continues(self, head: Head) -> bool:
+        """Whether a head is that of the next segment."""
+        return self._previous is None or (
+            head.name == self._previous.name
+            and (head.previous, head.previous_address) == self._previous[1:3]
+            and head.address == self._end
+            and self._chain in {head.chain, ANY}
+        )
+
+    def _segment(
+        self, segment: _Pinned, head: Head, data: bytes, stop: int | None
+    ) -> Iterator[Record]:
+        """Yield the records of a segment, up to the number *stop* if another one follows it."""
+        seed, shift = crc32(head.name), head.address - HEAD_BYTES
+        at, number, chain = HEAD_BYTES, head.first, head.chain
+        is_suspected = False
+        while True:
+            extent = Extent(data, seed, shift)
+            walk = Walk(extent, at=at, number=number, chain=chain, stop=stop or MOST_NUMBER)
+            yield from walk
+            is_suspected = is_suspected and walk.at == at
+            at, number, chain = walk.at, walk.number, walk.chain
+            if number == stop:
+                break
+            if stop is None and (at == len(data) or not proves_durable(extent, at, number)):
+                break
+            # what is written while it is read may seem to be damaged
+            if is_suspected:
+                raise damage_at(segment.file, extent, at, number, stop)
+            is_suspected = True
+            data = content(self._disk, segment.descriptor)
+        self._end, self._chain = at + shift, chain

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from wallaroo.gateway.log.records import HEADER, MOST_DATA, NUMBER_AT, SKIPPED, DamagedLog
+from wallaroo.gateway.log.records import (
+    HEADER,
+    LOW_BITS,
+    MOST_DATA,
+    MOST_NUMBER,
+    NUMBER_AT,
+    SKIPPED,
+    DamagedLog,
+    Extent,
+)
 
 _NOT_ZERO = re.compile(rb"[^\0]")
 _NUMBER_BYTES = 8
@@ -19,37 +29,42 @@ class Found(NamedTuple):
     at: int
     end: int
     number: int
+    last: int
+    """The last number that it stands for."""
     durable: int
     """All records up to this number were on disk when it was appended."""
 
 
-def record_at(data: bytes | bytearray, seed: int, at: int) -> Found | None:
+def record_at(extent: Extent, at: int) -> Found | None:
     """Return the record at a place, whatever its chain; None if there is no valid one."""
+    data, seed, shift = extent
     if at + HEADER.size > len(data):
         return None
     crc, length, _, lag, kind, number = HEADER.unpack_from(data, at)
     end = at + HEADER.size + length
-    if end > len(data) or crc32(memoryview(data)[at + 4 : end], seed) != crc:
+    if end > len(data):
         return None
-    # what replaces damaged records is written when all before it is on disk
-    return Found(at, end, number, number - 1 - (0 if kind == SKIPPED else lag))
+    if crc32(memoryview(data)[at + 4 : end], seed) ^ (at + shift & LOW_BITS) != crc:
+        return None
+    if kind == SKIPPED:
+        # it is written when all before it is on disk
+        return Found(at, end, number, number + lag, number - 1)
+    return Found(at, end, number, number, number - 1 - lag)
 
 
-def next_record(
-    data: bytes | bytearray, seed: int, at: int, number: int, stop: int = 2**64
-) -> Found | None:
+def next_record(extent: Extent, at: int, number: int, stop: int = MOST_NUMBER) -> Found | None:
     """Find the first valid record behind a place where there is none.
 
     Args:
-        data: Bytes of a segment.
-        seed: Checksum of the name of the log.
+        extent: Bytes of a segment.
         at: The place.
         number: Number of the record that should be there.
-        stop: Number above those of records that can be in *data*.
+        stop: Number above those of records that can be in them.
 
     Returns:
         The record; None if there is no valid one whose number is above *number* and fits its place.
     """
+    data = extent.data
     low, high = number + 1, min(stop - 1, number + (len(data) - at) // HEADER.size)
     if low > high:
         return None
@@ -62,7 +77,7 @@ def next_record(
         found = int.from_bytes(data[header + NUMBER_AT : header + HEADER.size], "little")
         start = match.start() + 1
         if low <= found <= number + (header - at) // HEADER.size and found < stop:
-            record = record_at(data, seed, header)
+            record = record_at(extent, header)
             if record is not None:
                 return record
         elif not found:
@@ -74,47 +89,55 @@ def next_record(
     return None
 
 
-def proves_durable(data: bytes | bytearray, seed: int, at: int, number: int) -> bool:
+def valid_records(extent: Extent, at: int, number: int, stop: int = MOST_NUMBER) -> Iterator[Found]:
+    """Yield all valid records from a place on, and pass over what is none.
+
+    Args:
+        extent: Bytes of a segment.
+        at: The place.
+        number: Number of the record that should be there.
+        stop: Number above those of records that can be in them.
+    """
+    while True:
+        found = record_at(extent, at)
+        if found is None or not number <= found.number < stop:
+            found = next_record(extent, at, number, stop)
+        if found is None:
+            return
+        yield found
+        at, number = found.end, found.last + 1
+
+
+def proves_durable(extent: Extent, at: int, number: int) -> bool:
     """Whether records behind a place prove that the record that should be there was on disk.
 
     Args:
-        data: Bytes of the last segment.
-        seed: Checksum of the name of the log.
+        extent: Bytes of the last segment.
         at: The place.
         number: Number of the record that should be there.
     """
-    begin, sought = at, number
-    while True:
-        found = record_at(data, seed, begin)
-        if found is None or found.number < sought:
-            found = next_record(data, seed, begin, sought)
-        if found is None:
-            return False
-        if found.durable >= number:
-            return True
-        begin, sought = found.end, found.number + 1
+    return any(found.durable >= number for found in valid_records(extent, at, number))
 
 
 def damage_at(
-    file: Path, data: bytes, seed: int, at: int, number: int, stop: int | None = None
+    file: Path, extent: Extent, at: int, number: int, stop: int | None = None
 ) -> DamagedLog:
     """Describe the damage at a place of a segment.
 
     Args:
         file: The segment.
-        data: Its bytes.
-        seed: Checksum of the name of the log.
+        extent: Its bytes.
         at: Where there is no valid record.
         number: Number of the record that should be there.
         stop: Number of the first record of the next segment; None if there is none.
     """
-    found = next_record(data, seed, at, number, 2**64 if stop is None else stop)
+    found = next_record(extent, at, number, MOST_NUMBER if stop is None else stop)
     if found is None:
-        last, lost = None if stop is None else stop - 1, data[at : at + MOST_DATA]
+        last, end = None if stop is None else stop - 1, at + MOST_DATA
     else:
-        last, lost = found.number - 1, data[at : min(found.at, at + MOST_DATA)]
+        last, end = found.number - 1, min(found.at, at + MOST_DATA)
     problem = f"at byte {at}, {numbers(number, last or number)} not as written"
-    return DamagedLog(file, problem, first=number, last=last, data=lost)
+    return DamagedLog(file, problem, first=number, last=last, data=bytes(extent.data[at:end]))
 
 
 def numbers(first: int, last: int) -> str:

@@ -17,7 +17,7 @@ from wallaroo.errors import RuntimeFailure
 
 _MAGIC = b"wallalog"
 _VERSION = 1
-_LAYOUT = struct.Struct("<8sI16sQQQII")
+_LAYOUT = struct.Struct("<8sI16sQQQQII")
 HEAD_BYTES = 2 * _LAYOUT.size
 """Length of a head; the first record follows it."""
 NAME_BYTES = 16
@@ -36,6 +36,8 @@ class Head(NamedTuple):
     """Address of the first record."""
     previous: int
     """Number of the first record of the segment before; 0 in the first one of a log."""
+    previous_address: int
+    """Its address."""
     chain: int
     """Checksum of the record before the first one."""
 
@@ -55,13 +57,13 @@ def parsed_head(data: bytes | bytearray, file: Path) -> Head | None:
         copy = bytes(data[at : at + _LAYOUT.size])
         if len(copy) < _LAYOUT.size or crc32(copy[:-4]) != int.from_bytes(copy[-4:], "little"):
             continue
-        magic, version, name, first, address, previous, chain, _ = _LAYOUT.unpack(copy)
+        magic, version, *fields, _ = _LAYOUT.unpack(copy)
         if magic != _MAGIC:
             continue
         if version != _VERSION:
             msg = f"{file} has format {version}; this version of Wallaroo reads {_VERSION}"
             raise RuntimeFailure(msg)
-        return Head(name, first, address, previous, chain)
+        return Head(*fields)
     return None
 
 

@@ -1,33 +1,20 @@
-"""Chunks in the outbox: the progress of a query, and its changes of state.
+"""Chunks in the outbox: the progress of queries, and where their changes of state are.
 
-The changes of state that a chunk made lie here until Spark has them in its state store: they are
-part of the transaction that publishes the chunk's outputs, so that both are there or none.
+The changes of state that a chunk made lie in the log until Spark has them in its state store: they
+are part of the record that publishes the chunk's outputs, so that both are there or none.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wallaroo.gateway.database import DamagedDatabase, checksum, file_of
+from wallaroo.gateway.entries import Published, changes_in, query_sum
+from wallaroo.gateway.log.log import Log
 from wallaroo.wire.records import Outputs, Tally
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS progress (
-    run TEXT PRIMARY KEY, chunk INTEGER NOT NULL, end INTEGER NOT NULL);
--- up to which chunk a checkpoint has the changes, which are forgotten here
-CREATE TABLE IF NOT EXISTS forgotten (run TEXT PRIMARY KEY, chunk INTEGER NOT NULL);
--- a record of changes; more: whether the rest of it is in the next row of its partition
-CREATE TABLE IF NOT EXISTS change (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, chunk INTEGER NOT NULL,
-    partition INTEGER NOT NULL, more INTEGER NOT NULL, record BLOB NOT NULL, sum INTEGER NOT NULL);
-CREATE INDEX IF NOT EXISTS change_of_chunk ON change (run, chunk);
-"""
-CHANGE = "run, chunk, partition, more, record, sum"
-"""The columns of a change, as `check_change` takes them."""
-_ROW_BYTES = 256 * 1024**2
-"""Bytes of a record in one row: SQLite takes less than a gigabyte."""
 _PIECE_BYTES = 1024 * 1024
 """Bytes of outputs that are delivered together: what a gateway that dies may have to send again."""
 
@@ -64,97 +51,93 @@ class FinishedChunk(NamedTuple):
 
 
 class ChunkTable:
-    """The chunks in *database*; its caller holds a lock, and the transaction."""
+    """What chunks have left besides outputs; the caller holds a lock.
 
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
+    Args:
+        log: Where the changes are.
+    """
 
-    def progress(self) -> dict[str, QueryProgress]:
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.progress: dict[str, QueryProgress] = {}
         """How far each query is, by its name."""
-        rows = self._database.execute("SELECT run, chunk, end FROM progress")
-        return {run: QueryProgress(chunk, end) for run, chunk, end in rows}
+        self.forgotten: dict[str, int] = {}
+        """Number of the last chunk whose changes are forgotten, by query."""
+        self._chunks, self._addresses = array("Q"), array("Q")
+        """Numbers of the last chunks of publications with changes, and their addresses."""
+        self._changed_by = 0
+        """`query_sum` of the query that they are of."""
 
-    def add(self, run: str, chunks: Sequence[FinishedChunk]) -> None:
-        """Add what *chunks* changed, and how far the query *run* is with the last of them."""
-        changes = [
-            (*change, _sum(*change))
-            for chunk in chunks
-            for partition, record in chunk.changes
-            for more, part in _parts(record)
-            for change in [(run, chunk.number, partition, more, part)]
-        ]
-        if changes:
-            self._database.executemany(
-                f"INSERT INTO change ({CHANGE}) VALUES (?, ?, ?, ?, ?, ?)", changes
-            )
-        last = chunks[-1]
-        self._database.execute(
-            "INSERT OR REPLACE INTO progress VALUES (?, ?, ?)", (run, last.number, last.end)
-        )
+    def restore(self, tables: Mapping[str, Sequence[int]]) -> None:
+        """Begin with *tables*, as `tables` returned them."""
+        for query, (chunk, end, forgotten) in tables.items():
+            self.progress[query] = QueryProgress(chunk, end)
+            if forgotten >= 0:
+                self.forgotten[query] = forgotten
 
-    def changes(self, run: str, partition: int, after: int) -> Sequence[bytes]:
-        """What the chunks of *run* after number *after* changed in *partition*, in order."""
-        rows = self._database.execute(
-            f"SELECT {CHANGE} FROM change WHERE run = ? AND chunk > ? AND partition = ? "
-            "ORDER BY id",
-            (run, after, partition),
-        )
-        return self._checked(rows)
+    def tables(self) -> dict[str, Any]:
+        """How far each query is, as plain JSON values."""
+        return {
+            query: [*progress, self.forgotten.get(query, -1)]
+            for query, progress in self.progress.items()
+        }
 
-    def all_changes(self, run: str, after: int) -> list[bytes]:
-        """What the chunks of *run* after number *after* changed in any partition, in order."""
-        rows = self._database.execute(
-            f"SELECT {CHANGE} FROM change WHERE run = ? AND chunk > ? ORDER BY id", (run, after)
-        )
-        return self._checked(rows)
+    def index(self, query: int, chunk: int, address: int) -> None:
+        """Note where changes are.
 
-    def _checked(self, rows: Iterable[Sequence[Any]]) -> list[bytes]:
-        """The records of *rows* of changes.
+        Args:
+            query: `query_sum` of their query.
+            chunk: Number of the last chunk of their publication.
+            address: Address of that.
+        """
+        if query != self._changed_by:
+            self._changed_by = query
+            del self._chunks[:], self._addresses[:]
+        self._chunks.append(chunk)
+        self._addresses.append(address)
+
+    def note(self, entry: Published) -> None:
+        """Note a publication."""
+        self.progress[entry.more["query"]] = QueryProgress(entry.chunk, entry.end)
+
+    def changes(self, query: str, after: int, partition: int | None = None) -> Iterator[bytes]:
+        """What the chunks of *query* after number *after* changed, in order.
+
+        Args:
+            query: Name of the query.
+            after: Number of a chunk.
+            partition: The partition; None for all.
 
         Raises:
-            DamagedDatabase: One is not as it was written.
+            DamagedLog: They are not as they were written.
         """
-        records: list[bytes] = []
-        parts: list[bytes] = []
-        for row in rows:
-            check_change(self._database, row)
-            *_, more, part, _ = row
-            parts.append(part)
-            if not more:
-                records.append(parts[0] if len(parts) == 1 else b"".join(parts))
-                parts.clear()
-        return records
+        if query_sum(query) != self._changed_by:
+            return
+        for address in self._addresses[bisect_right(self._chunks, after) :]:
+            for chunk, of, record in changes_in(self._log.read(address).payload):
+                if chunk > after and partition in {None, of}:
+                    yield record
 
-    def forget(self, run: str, until: int) -> None:
-        """Forget what the chunks of *run* up to number *until* changed."""
-        self._database.execute("DELETE FROM change WHERE run = ? AND chunk <= ?", (run, until))
-        self._database.execute("INSERT OR REPLACE INTO forgotten VALUES (?, ?)", (run, until))
+    def forget(self, query: str, until: int) -> None:
+        """Forget what the chunks of *query* up to number *until* changed."""
+        self.forgotten[query] = until
+        if query_sum(query) == self._changed_by:
+            place = bisect_right(self._chunks, until)
+            del self._chunks[:place], self._addresses[:place]
 
+    def renew(self, query: str, chunk: int, end: int) -> None:
+        """Let *query* be as far as this, with no changes since."""
+        self.progress[query] = QueryProgress(chunk, end)
+        self.forgotten.pop(query, None)
 
-def check_change(database: sqlite3.Connection, row: Sequence[Any]) -> None:
-    """Refuse a *row* of changes that does not match its checksum.
+    def forget_all(self) -> None:
+        """Forget all changes."""
+        del self._chunks[:], self._addresses[:]
 
-    Raises:
-        DamagedDatabase: It does not.
-    """
-    run, chunk, partition, more, record, total = row
-    if _sum(run, chunk, partition, more, record) != total:
-        problem = (
-            f"the changes of state in partition {partition}, chunk {chunk} of {run}, do not match "
-            "their checksum"
-        )
-        raise DamagedDatabase(file_of(database), problem)
-
-
-def _sum(run: str, chunk: int, partition: int, more: int, record: bytes) -> int:
-    return checksum(record, run, chunk, partition, more)
-
-
-def _parts(record: bytes) -> Iterator[tuple[int, bytes]]:
-    """The rows of a *record*: whether each has more after it, and its content."""
-    for start in range(0, len(record), _ROW_BYTES):
-        end = start + _ROW_BYTES
-        yield int(end < len(record)), record[start:end]
+    @property
+    def needed_from(self) -> int | None:
+        """Address in the log from which on changes are needed; None if none are."""
+        return self._addresses[0] if self._addresses else None
 
 
 def joined(chunks: Sequence[FinishedChunk]) -> Iterator[Outputs]:

@@ -1,16 +1,14 @@
-"""The metrics of published chunks, in the outbox's database: exact whatever is killed.
+"""The metrics of published chunks, in the outbox's records: exact whatever is killed.
 
-They are added in the transaction that publishes the chunks, so chunks that are processed again
-count once.
+They are added up from the records that publish the chunks, so chunks that are processed again count
+once.
 """
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wallaroo.metrics import catalogue
@@ -18,13 +16,6 @@ from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S, Metric
 from wallaroo.metrics.samples import Distribution, HotKey, Sample
 from wallaroo.wire.records import Tally, bounded_ns
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS figure (
-    name TEXT NOT NULL, labels TEXT NOT NULL, value NUMERIC NOT NULL, PRIMARY KEY (name, labels));
-CREATE TABLE IF NOT EXISTS state_figure (
-    name TEXT NOT NULL, state TEXT NOT NULL, slot INTEGER NOT NULL, value INTEGER NOT NULL,
-    PRIMARY KEY (name, state, slot));
-"""
 _HOT_KEYS = 20
 """Number of keys with the most messages that are reported."""
 _FADING = 0.9
@@ -33,24 +24,38 @@ _FADING_NS = 150_000_000
 """Time between two fadings at least; longer if nothing is published."""
 _LATENCY_SUM = -1
 """In the place of a bucket of latencies: the sum of all."""
-_FIRST = LATENCY_BOUNDS_S.index(0.025)
-"""The bucket that is saved as number 0; those before it, added later, have numbers below -1."""
 _Count = tuple[str, tuple[str | int, ...]]
 
 
 class MetricsTable:
-    """Adds metrics up in *database*; its caller holds a lock, and the transaction."""
+    """Adds metrics up; the caller holds a lock."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
+    def __init__(self) -> None:
+        self._figures = Counter[_Count]()
+        self._of_states: dict[tuple[str, str, int], int] = {}
+        """Gauges by metric, state and slot."""
         self._hot: Counter[tuple[str, str]] = Counter()
         self._keyed: Counter[str] = Counter()
         """Recent messages of all keys, by state; they fade as those of each key do."""
         self._faded_ns = 0
 
+    def restore(self, tables: Mapping[str, Any]) -> None:
+        """Begin with *tables*, as `tables` returned them."""
+        for name, labels, value in tables["figures"]:
+            self._figures[name, tuple(labels)] = value
+        for *of, value in tables["of_states"]:
+            self._of_states[tuple(of)] = value
+
+    def tables(self) -> dict[str, Any]:
+        """All that is added up, as plain JSON values."""
+        return {
+            "figures": [[*of, value] for of, value in self._figures.items()],
+            "of_states": [[*of, value] for of, value in self._of_states.items()],
+        }
+
     def add(self, tally: Tally, now_ns: int) -> None:
         """Add what the processes reported of chunks, which are published at *now_ns*."""
-        counted: Counter[_Count] = Counter()
+        counted = self._figures
         for step, metrics in tally.metrics.steps.items():
             counted[catalogue.STEP_MESSAGES.name, step] += metrics.entered
             counted[catalogue.STEP_RESULTS.name, step] += metrics.left
@@ -59,7 +64,7 @@ class MetricsTable:
             counted["seconds", step] += metrics.seconds  # type: ignore[assignment]
         for (source, arrived_ns), messages in tally.metrics.arrivals.items():
             seconds = max(0.0, (now_ns - arrived_ns) / 1e9)
-            place = _saved(bisect_left(LATENCY_BOUNDS_S, seconds))
+            place = bisect_left(LATENCY_BOUNDS_S, seconds)
             counted[catalogue.LATENCY.name, (source, place)] += messages
             total = seconds * messages
             counted[catalogue.LATENCY.name, (source, _LATENCY_SUM)] += total  # type: ignore[assignment]
@@ -69,11 +74,6 @@ class MetricsTable:
             counted[catalogue.STATE_EXPIRED.name, (state,)] += entities
         for step, messages in tally.late.items():
             counted[catalogue.LATE.name, step] += messages
-        self._database.executemany(
-            "INSERT INTO figure VALUES (?, ?, ?) "
-            "ON CONFLICT (name, labels) DO UPDATE SET value = value + excluded.value",
-            [(name, json.dumps(labels), value) for (name, labels), value in counted.items()],
-        )
         gauges = [
             (catalogue.STATE_ENTITIES.name, tally.metrics.entities),
             (catalogue.STATE_BYTES.name, tally.metrics.log_bytes),
@@ -90,10 +90,9 @@ class MetricsTable:
                 },
             ),
         ]
-        self._database.executemany(
-            "INSERT OR REPLACE INTO state_figure VALUES (?, ?, ?, ?)",
-            [(name, *slot, value) for name, slots in gauges for slot, value in slots.items()],
-        )
+        for name, slots in gauges:
+            for slot, value in slots.items():
+                self._of_states[name, *slot] = value
         self._note_hot(tally, now_ns)
 
     def hot_keys(self) -> list[HotKey]:
@@ -109,8 +108,7 @@ class MetricsTable:
         Args:
             pipelines: For each source, the names of the pipelines that it feeds.
         """
-        rows = self._database.execute("SELECT name, labels, value FROM figure").fetchall()
-        counts = {(name, tuple(json.loads(labels))): value for name, labels, value in rows}
+        counts = self._figures
         for metric in (
             catalogue.STEP_MESSAGES,
             catalogue.STEP_RESULTS,
@@ -132,11 +130,11 @@ class MetricsTable:
         yield from self._watermarks()
 
     def _latencies(
-        self, counts: dict[_Count, float], pipelines: Sequence[Sequence[str]]
+        self, counts: Mapping[_Count, float], pipelines: Sequence[Sequence[str]]
     ) -> Iterator[Sample]:
         for source, names in enumerate(pipelines):
             places = [
-                int(counts.get((catalogue.LATENCY.name, (source, _saved(place))), 0))
+                int(counts.get((catalogue.LATENCY.name, (source, place)), 0))
                 for place in range(len(LATENCY_BOUNDS_S) + 1)
             ]
             total = counts.get((catalogue.LATENCY.name, (source, _LATENCY_SUM)), 0.0)
@@ -144,17 +142,19 @@ class MetricsTable:
                 yield Sample(catalogue.LATENCY, (pipeline,), Distribution(tuple(places), total))
 
     def _of_state(self, metric: Metric) -> Iterator[Sample]:
-        for state, value in self._database.execute(
-            "SELECT state, sum(value) FROM state_figure WHERE name = ? GROUP BY state",
-            (metric.name,),
-        ):
-            yield Sample(metric, (state,), value)
+        totals = Counter[str]()
+        for (name, state, _), value in self._of_states.items():
+            if name == metric.name:
+                totals[state] += value
+        for state, total in totals.items():
+            yield Sample(metric, (state,), total)
 
     def _watermarks(self) -> Iterator[Sample]:
-        for state, value_ns in self._database.execute(
-            "SELECT state, max(value) FROM state_figure WHERE name = ? GROUP BY state",
-            (catalogue.WATERMARK.name,),
-        ):
+        latest: dict[str, int] = {}
+        for (name, state, _), value_ns in self._of_states.items():
+            if name == catalogue.WATERMARK.name:
+                latest[state] = max(value_ns, latest.get(state, value_ns))
+        for state, value_ns in latest.items():
             yield Sample(catalogue.WATERMARK, (state,), value_ns / 1e9)
 
     def _note_hot(self, tally: Tally, now_ns: int) -> None:
@@ -171,8 +171,3 @@ def _fade(counter: Counter[Any]) -> None:
         counter[name] *= _FADING  # type: ignore[assignment]
         if counter[name] < 1:
             del counter[name]
-
-
-def _saved(bucket: int) -> int:
-    """The number that a bucket of latencies is saved as."""
-    return bucket - _FIRST if bucket >= _FIRST else bucket - _FIRST - 1

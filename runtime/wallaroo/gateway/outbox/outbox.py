@@ -1,44 +1,46 @@
 """The outbox: outputs on disk until the receiver has them.
 
-Chunks are published one after the other, several in one transaction: their outputs, what they
-changed of the state, and what else the processes have reported are there together or not at all.
-Published outputs keep their order for each sink and are deleted when they are delivered.
+Chunks are published one after the other, several in one record: their outputs, what they changed of
+the state, and what else the processes have reported are there together or not at all. Published
+outputs keep their order for each sink; nothing is delivered before it is on disk.
 """
 
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 import threading
 import time
 import uuid
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from wallaroo.gateway.database import connect, transaction, unsynced
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
-from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
-from wallaroo.gateway.marks import MarkWriter
-from wallaroo.gateway.outbox.chunks import SCHEMA as CHUNKS_SCHEMA
-from wallaroo.gateway.outbox.chunks import ChunkTable, FinishedChunk, joined
-from wallaroo.gateway.outbox.metrics import SCHEMA as METRICS_SCHEMA
+from wallaroo.gateway.dead_letters.letters import Letter
+from wallaroo.gateway.dead_letters.store import DeadLetterStore
+from wallaroo.gateway.entries import (
+    DELIVERED,
+    NOTED,
+    OUTPUTS,
+    PUBLISHED,
+    Delivered,
+    Piece,
+    Published,
+    PublishedHead,
+    pack_delivered,
+    pack_noted,
+    pack_outputs,
+    pack_published,
+    query_sum,
+)
+from wallaroo.gateway.outbox.chunks import ChunkTable, FinishedChunk, QueryProgress, joined
 from wallaroo.gateway.outbox.metrics import MetricsTable
-from wallaroo.gateway.outbox.queues import SCHEMA as QUEUES_SCHEMA
 from wallaroo.gateway.outbox.queues import Delivery, OutputQueues
-from wallaroo.gateway.row_sums import keep_sums
+from wallaroo.gateway.writer import LogWriter
 from wallaroo.metrics.samples import HotKey, Sample
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.records import FailedMessage, Outputs, Tally
-
-SCHEMA = f"""
-{CHUNKS_SCHEMA}
-{QUEUES_SCHEMA}
-CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS identity (name TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS numbering (sink INTEGER PRIMARY KEY, numbered INTEGER NOT NULL);
-"""
 
 
 class RefusedOutput(NamedTuple):
@@ -51,48 +53,315 @@ class RefusedOutput(NamedTuple):
 
 
 class Outbox:
-    """The outbox in one SQLite database.
+    """The outputs in a log.
 
     Args:
-        path: File of the database; created if missing.
+        writer: Writes the log.
         limit_bytes: Bytes of undelivered outputs over which `full` is true, and the engine waits.
-        dead_letters: Bounds of the dead letters.
+        letters: Where dead letters are stored.
     """
 
-    def __init__(
-        self, path: Path, limit_bytes: int, dead_letters: DeadLetterLimits | None = None
-    ) -> None:
+    def __init__(self, writer: LogWriter, limit_bytes: int, letters: DeadLetterStore) -> None:
         self.clock: Callable[[], int] = time.time_ns
         """The clock by which messages have arrived, in nanoseconds since the Unix epoch."""
-        self._limit_bytes = limit_bytes
-        self._database = connect(path)
-        self._database.executescript(SCHEMA + METRICS_SCHEMA)
-        self._chunks = ChunkTable(self._database)
-        self._queues = OutputQueues(self._database)
-        self._metrics = MetricsTable(self._database)
-        self._dead_letters = DeadLetterStore(self._database, dead_letters or DeadLetterLimits())
-        keep_sums(self._database)
-        self._database.execute(
-            "INSERT INTO identity SELECT ? WHERE NOT EXISTS (SELECT * FROM identity)",
-            (uuid.uuid4().hex,),
-        )
-        (self.identity,) = self._database.execute("SELECT name FROM identity").fetchone()
-        """Random name of this outbox, as long as its file exists."""
-        self._mark = MarkWriter(path)
-        self._changed = threading.Condition()
-        self._closing = False
-        self._waits_end = False
+        self.identity = uuid.uuid4().hex
+        """Random name of this outbox, as long as its log exists."""
         self.on_delivered: Callable[[int, int], None] | None = None
         """Called, in the sink's thread, with a sink and the position up to which it has all."""
-        self._bytes, self._count = self._queues.size()
+        self.on_room: Callable[[], None] = lambda: None
+        """Called when outputs were delivered."""
+        self.last_positions: dict[int, int] = {}
+        """Position of the last output that was published since the outbox was opened, by sink."""
+        self._writer, self._changed = writer, writer.changed
+        self._limit_bytes = limit_bytes
+        self._chunks = ChunkTable(writer.log)
+        self._queues = OutputQueues(writer.log)
+        self._metrics = MetricsTable()
+        self._counters = Counter[str]()
+        self._dead_letters = letters
+        self._letters_lock = threading.Lock()
+        self._added: dict[int, threading.Condition] = {}
+        """Notified when a sink has outputs."""
+        self._closing = False
+
+    # --- recovery --------------------------------------------------------------------------------
+
+    def restore(self, tables: Mapping[str, Any]) -> None:
+        """Begin with *tables*, as `tables` returned them."""
+        self.identity = tables["identity"]
+        self._queues.restore(tables["sinks"])
+        self._chunks.restore(tables["queries"])
+        self._counters = Counter(tables["counters"])
+        self._metrics.restore(tables["metrics"])
+
+    def index_outputs(self, piece: Piece, address: int) -> None:
+        """Note where outputs are, which a publication is to follow."""
+        self._queues.index(piece, address)
+
+    def index_published(self, head: PublishedHead, address: int) -> None:
+        """Note where a publication is."""
+        self._queues.index_published()
+        if head.has_changes:
+            self._chunks.index(head.query, head.chunk, address)
+
+    def index_delivered(self, entry: Delivered) -> None:
+        """Note a delivery."""
+        self._queues.index_delivered(entry)
+
+    def index_carried(self, piece: Piece, address: int, *, kept: bool) -> None:
+        """Note where outputs were moved to."""
+        self._queues.index_carried(piece, address, kept=kept)
+
+    def replay(self, entry: Published | Delivered) -> None:
+        """Take over what a record that was found says, but for outputs and changes."""
+        if isinstance(entry, Delivered):
+            before = self._queues.delivered_to(entry.sink)
+            self._queues.note_delivered(entry)
+            self._counters["delivered"] += self._queues.delivered_to(entry.sink) - before
+            return
+        more = entry.more
+        self._queues.note_published(more["outputs"])
+        self._note_published(entry, Tally.from_json(more["tally"]), sum(more["outputs"].values()))
+
+    def replay_noted(self, values: Mapping[str, Any]) -> None:
+        """Take over what else a record that was found says."""
+        if "sent" in values:
+            self._queues.note_sent(*values["sent"])
+        if "numbered" in values:
+            sink, numbered = values["numbered"]
+            self._queues.note_numbered(sink, numbered=numbered)
+        if "forgotten" in values:
+            self._chunks.forget(*values["forgotten"])
+        if "identity" in values:
+            self.identity = values["identity"]
+            self._queues.note_renumbered(values["shifts"])
+            query, chunk, end = values["renewed"]
+            self._chunks.renew(query, chunk, end)
+
+    def index_noted(self, values: Mapping[str, Any]) -> None:
+        """Note what else moves outputs."""
+        if "identity" in values:
+            self._queues.index_renumbered(values["shifts"])
+            self._chunks.forget_all()
+
+    def begin(self) -> None:
+        """Begin, with what was found."""
+        self._queues.begin()
+        for query, until in self._chunks.forgotten.items():
+            self._chunks.forget(query, until)
+
+    def tables(self) -> dict[str, Any]:
+        """What is to be known of the outputs before the next record, as plain JSON values."""
+        return {
+            "identity": self.identity,
+            "sinks": self._queues.tables(),
+            "queries": self._chunks.tables(),
+            "counters": self._counters,
+            "metrics": self._metrics.tables(),
+        }
+
+    # --- chunks ----------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        query: str,
+        chunks: Sequence[FinishedChunk],
+        evidence: EvidenceFinder | None = None,
+        on_durable: Callable[[], None] = lambda: None,
+    ) -> Tally:
+        """Publish *chunks*, which follow the published ones of *query*.
+
+        Args:
+            query: Name of the query that numbers the chunks.
+            chunks: The chunks.
+            evidence: Decides which failed messages become dead letters, and finds their payloads;
+                None to keep none.
+            on_durable: Called in a turn of the log's writer once all of it is on disk.
+
+        Returns:
+            What was reported of them, without letters.
+
+        Raises:
+            Stopped: A message of a source whose policy is to stop has failed.
+        """
+        tally = Tally()
+        for chunk in chunks:
+            tally.merge(chunk.tally)
+        letters: list[Letter] = []
+        if evidence is not None and tally.letters:
+            letters = [Letter(*kept) for kept in evidence.kept(tally.letters, chunks[-1].end)]
+        tally.letters = []
+        changes = [
+            (chunk.number, partition, record)
+            for chunk in chunks
+            for partition, record in chunk.changes
+        ]
+        with self._changed:
+            added: list[tuple[Piece, int, Outputs]] = []
+            counts = Counter[str]()
+            for outputs in joined(chunks):
+                piece = self._queues.number(outputs)
+                address = self._writer.append(OUTPUTS, *pack_outputs(piece.number, outputs))
+                added.append((piece, address, outputs))
+                counts[str(piece.sink)] += piece.outputs
+            more = {
+                "query": query,
+                "at": self.clock(),
+                "outputs": counts,
+                "changes": [(number, of, len(record)) for number, of, record in changes],
+                "tally": tally.to_json(),
+                "letters": [letter.to_json() for letter in letters],
+            }
+            before = self._chunks.progress.get(query, QueryProgress(chunks[0].number - 1, 0))
+            entry = Published(chunks[-1].number, chunks[-1].end, before.chunk, more)
+            address = self._writer.append(
+                PUBLISHED, *pack_published(entry, [record for *_, record in changes])
+            )
+            if changes:
+                self._chunks.index(query_sum(query), entry.chunk, address)
+            self._note_published(entry, tally, counts.total())
+            number = self._writer.log.next - 1
+            self._writer.when_durable(lambda: self._release(number, added, letters, on_durable))
+            self._writer.wake()
+        return tally
+
+    def _note_published(self, entry: Published, tally: Tally, count: int) -> None:
+        self._chunks.note(entry)
+        self._counters["published"] += count
+        self._counters["set_aside"] += tally.set_aside
+        self._counters["unknown_key"] += sum(tally.unknown_keys.values())
+        self._counters["late"] += sum(tally.late.values())
+        self._metrics.add(tally, entry.more["at"])
+
+    def _release(
+        self,
+        number: int,
+        added: Sequence[tuple[Piece, int, Outputs]],
+        letters: Sequence[Letter],
+        on_durable: Callable[[], None],
+    ) -> None:
+        """Let outputs be delivered, which are on disk now."""
+        fault("outbox-after-publish")
+        for piece, address, outputs in added:
+            self._queues.add(piece, address, outputs)
+            self.last_positions[piece.sink] = piece.last
+            if (waiting := self._added.get(piece.sink)) is not None:
+                waiting.notify_all()
+        if letters:
+            self.store_letters(number, letters)
+        on_durable()
+
+    def progress(self) -> dict[str, QueryProgress]:
+        """How far each query is, by its name."""
+        with self._changed:
+            return dict(self._chunks.progress)
 
     @property
-    def last_positions(self) -> dict[int, int]:
-        """Position of the last output that was published since the outbox was opened, by sink."""
-        return self._queues.last_positions
+    def forgotten(self) -> dict[str, int]:
+        """Number of the last chunk whose changes are forgotten, by query."""
+        return dict(self._chunks.forgotten)
+
+    def changes(self, query: str, after: int, partition: int | None = None) -> Iterator[bytes]:
+        """What the chunks of *query* after number *after* changed; see `ChunkTable.changes`."""
+        return self._chunks.changes(query, after, partition)
+
+    def forget(self, query: str, until: int) -> None:
+        """Forget what the chunks of *query* up to number *until* changed."""
+        with self._changed:
+            self._chunks.forget(query, until)
+            self._writer.append(NOTED, pack_noted(forgotten=[query, until]))
+
+    # --- outputs ---------------------------------------------------------------------------------
+
+    def next(self, sink: int, after: int, timeout_s: float) -> Delivery | None:
+        """The first published outputs of *sink* after position *after*; None after the timeout.
+
+        Raises:
+            DamagedLog: They are not as they were written.
+        """
+        with self._changed:
+            found = self._first(sink, after)
+            if found is None and timeout_s > 0 and not self._closing:
+                self._waiting(sink).wait(timeout_s)
+                found = self._first(sink, after)
+            return found
+
+    def _waiting(self, sink: int) -> threading.Condition:
+        waiting = self._added.get(sink)
+        if waiting is None:
+            lock = self._changed._lock  # type: ignore[attr-defined]
+            waiting = self._added[sink] = threading.Condition(lock)
+        return waiting
+
+    def _first(self, sink: int, after: int) -> Delivery | None:
+        return None if self._closing else self._queues.first(sink, after)
+
+    def sent(self, sink: int, number: int) -> None:
+        """Note that the receiver of *sink* has outputs up to *number*, in mid delivery."""
+        with self._changed:
+            self._queues.note_sent(sink, number)
+            self._writer.append_lazily(NOTED, pack_noted(sent=[sink, number]))
+            self._writer.wake()
+
+    def delivered(
+        self,
+        sink: int,
+        position: int,
+        keep_bytes: int = 0,
+        refused: Sequence[RefusedOutput] = (),
+    ) -> None:
+        """Let go of the outputs of *sink* up to *position*: its receiver has them.
+
+        Args:
+            sink: The sink.
+            position: Position of the last of them.
+            keep_bytes: Bytes of delivered outputs, the newest, that `kept` still returns.
+            refused: Those of them that are to become dead letters.
+        """
+        letters = [Letter(0, "", one.letter, data=one.data) for one in refused]
+        with self._changed:
+            entry = Delivered(sink, position, keep_bytes)
+            if letters:
+                refusals = [letter.to_json() for letter in letters]
+                values = pack_noted(delivered=entry, letters=refusals)
+                self._writer.append(NOTED, values)
+                number = self._writer.log.next - 1
+                self._writer.when_durable(lambda: self.store_letters(number, letters))
+            else:
+                self._writer.append_lazily(DELIVERED, pack_delivered(entry))
+            self._counters["delivered"] += self._queues.remove(entry)
+            self._writer.wake()
+            self._changed.notify_all()
+        if self.on_delivered is not None:
+            self.on_delivered(sink, position)
+        self.on_room()
+
+    def kept(self, sink: int) -> list[Delivery]:
+        """What `delivered` has kept of *sink*, in order.
+
+        Raises:
+            DamagedLog: Something is not as it was written.
+        """
+        with self._changed:
+            return list(self._queues.kept(sink))
+
+    # --- dead letters ----------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def dead_letters(self) -> Iterator[DeadLetterStore]:
+        """The dead letters, for one transaction."""
+        with self._letters_lock, self._dead_letters.transaction():
+            yield self._dead_letters
+
+    def store_letters(self, number: int, letters: Sequence[Letter]) -> None:
+        """Store the letters of the record with this *number*, unless they are stored."""
+        with self.dead_letters() as store:
+            store.take(self._writer.log.name.hex(), number, letters)
+
+    # --- what it knows ---------------------------------------------------------------------------
 
     def delivered_to(self, sink: int) -> int:
-        """Outputs delivered to *sink* since the outbox was new: the number of the next one."""
+        """Number of the last output that the receiver of *sink* has, and every one before."""
         with self._changed:
             return self._queues.delivered_to(sink)
 
@@ -101,29 +370,29 @@ class Outbox:
         with self._changed:
             return self._queues.published_to(sink)
 
+    def sent_to(self, sink: int) -> int:
+        """Number of the last output that the receiver of *sink* is known to have; 0 for none."""
+        with self._changed:
+            return self._queues.sent_to(sink)
+
     def note_numbered(self, sink: int, *, numbered: bool) -> bool | None:
         """Remember whether *sink* is numbered; what was remembered before, None if nothing."""
         with self._changed:
-            row = self._database.execute(
-                "SELECT numbered FROM numbering WHERE sink = ?", (sink,)
-            ).fetchone()
-            before = None if row is None else bool(row[0])
+            before = self._queues.note_numbered(sink, numbered=numbered)
             if before != numbered:
-                with transaction(self._database):
-                    self._database.execute(
-                        "INSERT OR REPLACE INTO numbering VALUES (?, ?)", (sink, numbered)
-                    )
+                self._writer.append_lazily(NOTED, pack_noted(numbered=[sink, numbered]))
+                self._writer.wake()
         return before
 
     @property
     def undelivered(self) -> int:
         """Outputs published and not delivered."""
-        return self._count
+        return self._queues.count
 
     @property
     def full(self) -> bool:
         """Whether more outputs wait for their receivers than the limit allows."""
-        return self._bytes >= self._limit_bytes
+        return self._queues.bytes >= self._limit_bytes
 
     def counters(self) -> dict[str, int]:
         """Totals since the outbox was new.
@@ -131,9 +400,10 @@ class Outbox:
         Names are `published`, `delivered`, `set_aside`, `unknown_key` and `late`; and of dead
         letters, those that are kept now, `letters`, and those dropped over limits, `letters_gone`.
         """
-        with self._changed:
-            counters = dict(self._database.execute("SELECT name, value FROM counter"))
+        with self._letters_lock:
             totals = self._dead_letters.totals
+        with self._changed:
+            counters = dict(self._counters)
         return {**counters, "letters": totals["letters"], "letters_gone": totals["dropped"]}
 
     def samples(self, pipelines: Sequence[Sequence[str]]) -> list[Sample]:
@@ -151,140 +421,45 @@ class Outbox:
         with self._changed:
             return self._queues.by_sink()
 
-    @contextlib.contextmanager
-    def chunks(self) -> Iterator[ChunkTable]:
-        """What chunks have left besides outputs, for one transaction."""
-        with self._changed, transaction(self._database):
-            yield self._chunks
+    @property
+    def needed_from(self) -> int | None:
+        """Address in the log from which on changes are needed; None if none are."""
+        return self._chunks.needed_from
 
-    @contextlib.contextmanager
-    def dead_letters(self) -> Iterator[DeadLetterStore]:
-        """The dead letters, for one transaction."""
-        with self._changed, transaction(self._database):
-            yield self._dead_letters
+    @property
+    def outputs_needed_from(self) -> int | None:
+        """Address in the log from which on outputs are needed; None if none are."""
+        return self._queues.needed_from
 
-    def publish(
-        self, run: str, chunks: Sequence[FinishedChunk], evidence: EvidenceFinder | None = None
-    ) -> Tally:
-        """Commit *chunks*, which follow the published ones of *run*.
+    def outputs_before(self, address: int) -> int:
+        """Bytes of outputs before *address* in the log that are still needed."""
+        return self._queues.bytes_before(address)
 
-        Args:
-            run: Name of the query that numbers the chunks.
-            chunks: The chunks.
-            evidence: Decides which failed messages become dead letters, and finds their payloads;
-                None to keep none.
+    def carry(self, address: int) -> None:
+        """Move the outputs before *address* to the end of the log; the lock is held."""
+        self._queues.carry(address, self._writer.append)
 
-        Returns:
-            What was reported of them, without letters.
+    def renew(self, query: str, chunk: int, end: int) -> None:
+        """Take the chunk after *chunk* of *query* next, and number outputs anew.
 
-        Raises:
-            Stopped: A message of a source whose policy is to stop has failed.
+        Old numbers may have been used for outputs that are lost, or that are made again
+        differently.
         """
-        tally = Tally()
-        for chunk in chunks:
-            tally.merge(chunk.tally)
-        with self._changed:
-            count = size = 0
-            with transaction(self._database):
-                for outputs in joined(chunks):
-                    count += self._queues.add(outputs)
-                    size += len(outputs.data)
-                self._count_up("published", count)
-                self._chunks.add(run, chunks)
-                if evidence is not None and tally.letters:
-                    self._dead_letters.keep(evidence.kept(tally.letters, chunks[-1].end))
-                tally.letters = []
-                self._count_up("set_aside", tally.set_aside)
-                self._count_up("unknown_key", sum(tally.unknown_keys.values()))
-                self._count_up("late", sum(tally.late.values()))
-                self._metrics.add(tally, self.clock())
-                fault("outbox-before-publish")
-            fault("outbox-after-publish")
-            self._mark.note(self.identity, published_chunks(self._database))
-            self._count += count
-            self._bytes += size
-            self._changed.notify_all()
-        return tally
-
-    def next(self, sink: int, after: int, timeout_s: float) -> Delivery | None:
-        """The first published outputs of *sink* after position *after*; None after the timeout."""
-        with self._changed:
-            found = self._first(sink, after)
-            if found is None and not self._closing:
-                self._changed.wait(timeout_s)
-                found = self._first(sink, after)
-            return found
-
-    def sent(self, sink: int, number: int) -> None:
-        """Note that the receiver of *sink* has outputs up to *number*, in mid delivery."""
-        with self._changed, unsynced(self._database), transaction(self._database):
-            self._queues.note_sent(sink, number)
-
-    def sent_to(self, sink: int) -> int:
-        """Number of the last output that the receiver of *sink* is known to have; 0 for none."""
-        with self._changed:
-            return self._queues.sent_to(sink)
-
-    def delivered(
-        self,
-        sink: int,
-        position: int,
-        keep_bytes: int = 0,
-        refused: Sequence[RefusedOutput] = (),
-    ) -> None:
-        """Delete the outputs of *sink* up to *position*: its receiver has them.
-
-        Args:
-            sink: The sink.
-            position: Position of the last of them.
-            keep_bytes: Bytes of delivered outputs, the newest, that `kept` still returns.
-            refused: Those of them that are to become dead letters.
-        """
-        with self._changed, unsynced(self._database), transaction(self._database):
-            size, count = self._queues.remove(sink, position, keep_bytes)
-            for one in refused:
-                self._dead_letters.keep_damaged(0, "", one.letter, one.data)
-            self._count_up("delivered", count)
-            self._bytes -= size
-            self._count -= count
-            self._changed.notify_all()
-        if self.on_delivered is not None:
-            self.on_delivered(sink, position)
-
-    def kept(self, sink: int) -> list[Delivery]:
-        """What `delivered` has kept of *sink*, in order, without what is damaged."""
-        with self._changed:
-            return self._queues.kept(sink)
-
-    def wait_for_room(self, timeout_s: float) -> bool:
-        """Wait until the outbox is not full; returns whether it is not."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self.full or self._waits_end, timeout_s)
-            return not self.full
-
-    def end_waits(self) -> None:
-        """Let `wait_for_room` return, now and from now on."""
-        with self._changed:
-            self._waits_end = True
-            self._changed.notify_all()
+        values = {
+            "identity": uuid.uuid4().hex,
+            "shifts": self._queues.shifts(),
+            "renewed": [query, chunk, end],
+        }
+        self._writer.append(NOTED, pack_noted(**values))
+        self.index_noted(values)
+        self.replay_noted(values)
 
     def close(self) -> None:
-        """Wake all waiting threads, and close the database."""
+        """Wake all waiting threads; `next` returns nothing from now on."""
         with self._changed:
-            self._closing = self._waits_end = True
-            self._changed.notify_all()
-            self._database.close()
-            self._mark.close()
-
-    def _count_up(self, name: str, by: int) -> None:
-        self._database.execute(
-            "INSERT INTO counter VALUES (?, ?) "
-            "ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
-            (name, by),
-        )
-
-    def _first(self, sink: int, after: int) -> Delivery | None:
-        return None if self._closing else self._queues.first(sink, after)
+            self._closing = True
+            for waiting in self._added.values():
+                waiting.notify_all()
 
 
 def cut_outputs(outputs: Outputs) -> list[bytes]:
@@ -294,9 +469,3 @@ def cut_outputs(outputs: Outputs) -> list[bytes]:
         cut.append(outputs.data[start : start + length])
         start += length
     return cut
-
-
-def published_chunks(database: sqlite3.Connection) -> int:
-    """Chunks that the outbox in *database* has published since it was new."""
-    (count,) = database.execute("SELECT coalesce(sum(chunk), 0) FROM progress").fetchone()
-    return int(count)

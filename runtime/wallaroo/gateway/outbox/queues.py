@@ -2,189 +2,296 @@
 
 from __future__ import annotations
 
-import sqlite3
-from array import array
-from pathlib import Path
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from wallaroo.errors import RESTORE
-from wallaroo.gateway.database import DamagedDatabase, checksum, file_of
-from wallaroo.gateway.journal.block_rows import SKIP
-from wallaroo.gateway.outbox.kept import SCHEMA as KEPT_SCHEMA
-from wallaroo.gateway.outbox.kept import KeptOutputs
+from wallaroo.gateway.entries import CARRIED, Delivered, Piece, outputs_in, pack_outputs
+from wallaroo.gateway.log.log import Log
 from wallaroo.wire.records import Outputs
 
-SCHEMA = f"""
-{KEPT_SCHEMA}
--- outputs of one sink, one after the other
-CREATE TABLE IF NOT EXISTS piece (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL,
-    lengths BLOB NOT NULL, data BLOB NOT NULL, sum INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS published (
-    position INTEGER PRIMARY KEY AUTOINCREMENT, sink INTEGER NOT NULL, piece INTEGER NOT NULL,
-    count INTEGER NOT NULL, bytes INTEGER NOT NULL, number INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS sequence (sink INTEGER PRIMARY KEY, last INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS delivered (sink INTEGER PRIMARY KEY, count INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS sent (sink INTEGER PRIMARY KEY, number INTEGER NOT NULL);
-"""
+_MEMORY_BYTES = 64 * 1024**2
+"""Bytes of outputs that wait in memory; the log has the others."""
+_KEPT_BYTES = 128
+"""What kept outputs count besides their bytes, so that there is a bound on their number, too."""
 
 
 class Delivery(NamedTuple):
     """Published outputs, ready to send."""
 
     position: int
-    """Place in the order of the outbox."""
+    """Number of the last of them among all outputs that the sink ever had."""
     outputs: Outputs
     number: int = 1
-    """Number of the first of them among all outputs that the sink ever had, from 1 on."""
+    """Number of the first of them, from 1 on."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Outputs of a queue."""
+
+    piece: Piece
+    address: int
+    outputs: Outputs | None
+    """The outputs, if they are in memory."""
+
+
+@dataclass
+class _Queue:
+    """What there is of one sink."""
+
+    last: int = 0
+    """Number of the last output that was published."""
+    delivered: int = 0
+    """Number of the last that its receiver has, and every one before."""
+    sent: int = 0
+    """The same, in mid delivery."""
+    numbered: bool | None = None
+    """Whether its outputs go out with their numbers; None if that was never noted."""
+    waiting: deque[_Waiting] = field(default_factory=deque)
+    kept: deque[_Waiting] = field(default_factory=deque)
+    kept_bytes: int = 0
 
 
 class OutputQueues:
-    """A queue of outputs for each sink; its caller holds a lock, and the transaction.
+    """A queue of outputs for each sink; the caller holds a lock.
 
     Args:
-        database: The outbox's, where the outputs are in rows of `piece`.
+        log: Where the outputs are.
     """
 
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-        self._kept = KeptOutputs(database)
-        self.last_positions: dict[int, int] = {}
-        """Position of the last output that was added since the outbox was opened, by sink."""
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._queues: dict[int, _Queue] = {}
+        self._unpublished: list[_Waiting] = []
+        """Outputs of a publication that has not been read to its end."""
+        self.bytes = self.count = 0
+        """Bytes and number of all outputs that wait."""
+        self._memory_bytes = 0
 
-    def size(self) -> tuple[int, int]:
-        """Bytes and number of all outputs in the queues."""
-        size, count = self._database.execute(
-            "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published"
-        ).fetchone()
-        return size, count
+    def _of(self, sink: int) -> _Queue:
+        queue = self._queues.get(sink)
+        if queue is None:
+            queue = self._queues[sink] = _Queue()
+        return queue
 
-    def add(self, outputs: Outputs) -> int:
-        """Add *outputs*; returns how many there are."""
-        piece = self._database.execute(
-            "INSERT INTO piece (sink, lengths, data, sum) VALUES (?, ?, ?, ?)",
-            (*outputs, outputs_sum(outputs)),
+    # --- recovery --------------------------------------------------------------------------------
+
+    def restore(self, tables: Mapping[str, Sequence[Any]]) -> None:
+        """Begin with *tables*, as `tables` returned them; what `index` found is kept."""
+        for sink, (last, delivered, sent, numbered) in tables.items():
+            queue = self._of(int(sink))
+            queue.last, queue.delivered = last, delivered
+            queue.sent, queue.numbered = sent, numbered
+
+    def tables(self) -> dict[str, Any]:
+        """What is to be known of each sink, as plain JSON values."""
+        return {
+            str(sink): [queue.last, queue.delivered, queue.sent, queue.numbered]
+            for sink, queue in self._queues.items()
+        }
+
+    def index(self, piece: Piece, address: int) -> None:
+        """Note outputs that were found, which belong to the next publication."""
+        self._unpublished.append(_Waiting(piece, address, None))
+
+    def index_published(self) -> None:
+        """Note a publication that was found: the outputs before it are valid."""
+        for found in self._unpublished:
+            self._of(found.piece.sink).waiting.append(found)
+        self._unpublished.clear()
+
+    def index_delivered(self, entry: Delivered) -> None:
+        """Note that outputs which were found are delivered."""
+        queue = self._of(entry.sink)
+        while queue.waiting and queue.waiting[0].piece.last <= entry.number:
+            one = queue.waiting.popleft()
+            if entry.keep_bytes:
+                queue.kept.append(one)
+                queue.kept_bytes += one.piece.size + _KEPT_BYTES
+        self._trim_kept(queue, entry.keep_bytes)
+
+    def index_carried(self, piece: Piece, address: int, *, kept: bool) -> None:
+        """Note that outputs were moved to another place."""
+        queue = self._of(piece.sink)
+        for among in (queue.waiting, queue.kept):
+            for known in among:
+                if known.piece.number == piece.number:
+                    known.address = address
+                    return
+        among = queue.kept if kept else queue.waiting
+        if kept:
+            queue.kept_bytes += piece.size + _KEPT_BYTES
+        ordered = sorted([*among, _Waiting(piece, address, None)], key=lambda one: one.piece.number)
+        among.clear()
+        among.extend(ordered)
+
+    def begin(self) -> None:
+        """Forget what was found and is delivered; count what waits."""
+        self._unpublished.clear()
+        for queue in self._queues.values():
+            while queue.waiting and queue.waiting[0].piece.last <= queue.delivered:
+                queue.waiting.popleft()
+            self.bytes += sum(one.piece.size for one in queue.waiting)
+            self.count += sum(one.piece.outputs for one in queue.waiting)
+
+    # --- outputs come in, and go out -------------------------------------------------------------
+
+    def number(self, outputs: Outputs) -> Piece:
+        """Give *outputs* their numbers."""
+        queue, count = self._of(outputs.sink), len(outputs.lengths) // 4
+        queue.last += count
+        return Piece(outputs.sink, queue.last - count + 1, count, len(outputs.data))
+
+    def note_published(self, counts: Mapping[str, int]) -> None:
+        """Note how many outputs a publication, which was found on disk, has for each sink."""
+        for sink, count in counts.items():
+            self._of(int(sink)).last += count
+
+    def add(self, piece: Piece, address: int, outputs: Outputs) -> None:
+        """Let outputs, which are on disk, be delivered."""
+        self.bytes += piece.size
+        self.count += piece.outputs
+        in_memory = self._memory_bytes + piece.size <= _MEMORY_BYTES
+        if in_memory:
+            self._memory_bytes += piece.size
+        self._of(piece.sink).waiting.append(
+            _Waiting(piece, address, outputs if in_memory else None)
         )
-        sink, count = outputs.sink, len(outputs.lengths) // array("I").itemsize
-        (last,) = self._database.execute(
-            "INSERT INTO sequence VALUES (?, ?) "
-            "ON CONFLICT (sink) DO UPDATE SET last = last + excluded.last RETURNING last",
-            (sink, count),
-        ).fetchone()
-        added = self._database.execute(
-            "INSERT INTO published (sink, piece, count, bytes, number) VALUES (?, ?, ?, ?, ?)",
-            (sink, piece.lastrowid, count, len(outputs.data), last - count + 1),
-        )
-        self.last_positions[sink] = int(added.lastrowid or 0)
-        return count
 
     def first(self, sink: int, after: int) -> Delivery | None:
         """The first outputs of *sink* after position *after*.
 
         Raises:
-            DamagedDatabase: They are not as they were written.
+            DamagedLog: They are not as they were written.
         """
-        row = self._database.execute(
-            "SELECT position, lengths, data, number, sum "
-            "FROM published JOIN piece ON piece.id = piece "
-            "WHERE published.sink = ? AND position > ? ORDER BY position LIMIT 1",
-            (sink, after),
-        ).fetchone()
-        if row is None:
-            return None
-        position, lengths, data, number, total = row
-        outputs = Outputs(sink, lengths, data)
-        if outputs_sum(outputs) != total:
-            raise damaged_outputs(file_of(self._database), sink, number)
-        return Delivery(position, outputs, number)
+        for one in self._of(sink).waiting:
+            if one.piece.last > after:
+                outputs = one.outputs or outputs_in(self._log.read(one.address).payload)
+                return Delivery(one.piece.last, outputs, one.piece.number)
+        return None
 
-    def remove(self, sink: int, position: int, keep_bytes: int) -> tuple[int, int]:
-        """Remove the outputs of *sink* up to *position*: its receiver has them.
+    def remove(self, entry: Delivered) -> int:
+        """Remove the outputs that a receiver has; returns how many there were."""
+        queue, count = self._of(entry.sink), 0
+        while queue.waiting and queue.waiting[0].piece.last <= entry.number:
+            one = queue.waiting.popleft()
+            if one.outputs is not None:
+                self._memory_bytes -= one.piece.size
+                one.outputs = None
+            count += one.piece.outputs
+            self.bytes -= one.piece.size
+            if entry.keep_bytes:
+                queue.kept.append(one)
+                queue.kept_bytes += one.piece.size + _KEPT_BYTES
+        self.count -= count
+        self.note_delivered(entry)
+        return count
 
-        Args:
-            sink: The sink.
-            position: Position of the last of them.
-            keep_bytes: Bytes of removed outputs, the newest, that `kept` still returns.
+    def note_delivered(self, entry: Delivered) -> None:
+        """Note what a receiver has, as far as its outputs are not in memory."""
+        queue = self._of(entry.sink)
+        queue.delivered = max(queue.delivered, min(entry.number, queue.last))
+        self._trim_kept(queue, entry.keep_bytes)
 
-        Returns:
-            Bytes and number of what was removed.
+    def _trim_kept(self, queue: _Queue, most_bytes: int) -> None:
+        while queue.kept and queue.kept_bytes > most_bytes:
+            queue.kept_bytes -= queue.kept.popleft().piece.size + _KEPT_BYTES
+
+    def kept(self, sink: int) -> Iterator[Delivery]:
+        """What `remove` has kept of *sink*, in order.
+
+        Raises:
+            DamagedLog: Something is not as it was written.
         """
-        size, count = self._database.execute(
-            "SELECT coalesce(sum(bytes), 0), coalesce(sum(count), 0) FROM published "
-            "WHERE sink = ? AND position <= ?",
-            (sink, position),
-        ).fetchone()
-        if keep_bytes:
-            self._kept.keep(sink, position, keep_bytes)
-        else:
-            self._database.execute(
-                "DELETE FROM piece WHERE id IN "
-                "(SELECT piece FROM published WHERE sink = ? AND position <= ?)",
-                (sink, position),
-            )
-        self._database.execute(
-            "DELETE FROM published WHERE sink = ? AND position <= ?", (sink, position)
-        )
-        self._database.execute(
-            "INSERT INTO delivered VALUES (?, ?) "
-            "ON CONFLICT (sink) DO UPDATE SET count = count + excluded.count",
-            (sink, count),
-        )
-        return size, count
+        for one in self._of(sink).kept:
+            outputs = outputs_in(self._log.read(one.address).payload)
+            yield Delivery(one.piece.last, outputs, one.piece.number)
 
-    def kept(self, sink: int) -> list[Delivery]:
-        """What `remove` has kept of *sink*, in order, without what is damaged."""
-        found = [
-            (number, Outputs(sink, lengths, data), total)
-            for number, lengths, data, total in self._kept.rows(sink)
-        ]
-        return [
-            Delivery(0, made, number) for number, made, total in found if outputs_sum(made) == total
-        ]
+    # --- what is known ---------------------------------------------------------------------------
 
     def delivered_to(self, sink: int) -> int:
-        """Outputs of *sink* that were removed since the outbox was new."""
-        return self._number("SELECT count FROM delivered WHERE sink = ?", sink)
+        """Number of the last output that was removed, and every one before."""
+        return self._of(sink).delivered
 
     def published_to(self, sink: int) -> int:
         """Number of the last output that *sink* ever had; 0 if there was none."""
-        return self._number("SELECT last FROM sequence WHERE sink = ?", sink)
+        return self._of(sink).last
 
     def note_sent(self, sink: int, number: int) -> None:
         """Note that the receiver of *sink* has outputs up to *number*, in mid delivery."""
-        self._database.execute("INSERT OR REPLACE INTO sent VALUES (?, ?)", (sink, number))
+        self._of(sink).sent = number
 
     def sent_to(self, sink: int) -> int:
         """Number of the last output that the receiver of *sink* is known to have; 0 for none."""
-        noted = self._number("SELECT number FROM sent WHERE sink = ?", sink)
-        return max(noted, self.delivered_to(sink))
+        return max(self._of(sink).sent, self._of(sink).delivered)
+
+    def note_numbered(self, sink: int, *, numbered: bool) -> bool | None:
+        """Remember whether *sink* is numbered; what was remembered before, None if nothing."""
+        before, self._of(sink).numbered = self._of(sink).numbered, numbered
+        return before
 
     def by_sink(self) -> dict[int, tuple[int, int]]:
         """For each sink: outputs delivered since the outbox was new, and outputs that wait."""
-        delivered = dict(self._database.execute("SELECT sink, count FROM delivered"))
-        waiting = dict(
-            self._database.execute("SELECT sink, sum(count) FROM published GROUP BY sink")
-        )
         return {
-            sink: (delivered.get(sink, 0), waiting.get(sink, 0))
-            for sink in delivered.keys() | waiting.keys()
+            sink: (queue.delivered, sum(one.piece.outputs for one in queue.waiting))
+            for sink, queue in self._queues.items()
+            if queue.last
         }
 
-    def _number(self, query: str, sink: int) -> int:
-        row = self._database.execute(query, (sink,)).fetchone()
-        return int(row[0]) if row else 0
+    def shifts(self) -> dict[str, int]:
+        """By how much to lower all numbers of each sink, so that the first output has number 1."""
+        return {
+            str(sink): (queue.waiting[0].piece.number if queue.waiting else queue.last + 1) - 1
+            for sink, queue in self._queues.items()
+        }
 
+    def index_renumbered(self, shifts: Mapping[str, int]) -> None:
+        """Lower the numbers of outputs that wait, and keep none that are delivered."""
+        for sink, shift in shifts.items():
+            queue = self._of(int(sink))
+            for one in queue.waiting:
+                one.piece = one.piece._replace(number=one.piece.number - shift)
+            queue.kept.clear()
+            queue.kept_bytes = 0
 
-def outputs_sum(outputs: Outputs) -> int:
-    """The checksum of a row with *outputs*."""
-    return checksum(outputs.data, outputs.sink, checksum(outputs.lengths))
+    def note_renumbered(self, shifts: Mapping[str, int]) -> None:
+        """Lower the numbers of what is published; nothing of it is delivered."""
+        for sink, shift in shifts.items():
+            queue = self._of(int(sink))
+            queue.last -= shift
+            queue.delivered = queue.sent = 0
 
+    # --- segments --------------------------------------------------------------------------------
 
-def damaged_outputs(file: Path | str, sink: int, number: int) -> DamagedDatabase:
-    """The error that a piece of the outbox is damaged; *number* is that of its first output."""
-    problem = f"the outputs from number {number} on for sink {sink} do not match their checksum"
-    remedy = (
-        f"{RESTORE}, or start with {SKIP}: the bytes of these outputs are kept as a dead letter, "
-        "and the application resumes without them"
-    )
-    return DamagedDatabase(file, problem, remedy)
+    def bytes_before(self, address: int) -> int:
+        """Bytes of the outputs before *address* that are still needed."""
+        return sum(one.piece.size for one in self._before(address))
+
+    @property
+    def needed_from(self) -> int | None:
+        """Address in the log from which on outputs are needed; None if none are."""
+        firsts = [
+            one.address for queue in self._queues.values() for one in (*queue.waiting, *queue.kept)
+        ]
+        return min(firsts, default=None)
+
+    def carry(self, address: int, append: Any) -> None:
+        """Move the outputs before *address* to the end of the log, with *append*."""
+        for sink, queue in self._queues.items():
+            for kept, among in ((False, queue.waiting), (True, queue.kept)):
+                for one in among:
+                    if one.address < address:
+                        outputs = one.outputs or outputs_in(self._log.read(one.address).payload)
+                        assert outputs.sink == sink
+                        parts = pack_outputs(one.piece.number, outputs, kept=kept)
+                        one.address = append(CARRIED, *parts)
+
+    def _before(self, address: int) -> Iterator[_Waiting]:
+        for queue in self._queues.values():
+            for among in (queue.waiting, queue.kept):
+                for one in among:
+                    if one.address >= address:
+                        break
+                    yield one

@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions, StoredDeadLetterActions
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.endpoint import Endpoint
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.gateway.settings import GatewaySettings
+from wallaroo.gateway.store import Store
 from wallaroo.system.lockfile import hold
 
 _PATIENCE_S = 10.0
@@ -29,8 +27,8 @@ def dead_letter_actions(state_dir: Path) -> Iterator[DeadLetterActions]:
         UsageError: It is not a state directory.
         RuntimeFailure: Its gateway is running, but cannot be reached.
     """
-    if not (state_dir / "outbox.db").exists():
-        msg = f"{state_dir} is not a state directory: it contains no outbox.db"
+    if not (state_dir / LOG).exists():
+        msg = f"{state_dir} is not a state directory: it contains no {LOG}"
         raise UsageError(msg)
     try:
         lock = hold(state_dir / "gateway.lock", "", wait_s=0.0)
@@ -41,13 +39,13 @@ def dead_letter_actions(state_dir: Path) -> Iterator[DeadLetterActions]:
             endpoint.location, patience_s=_PATIENCE_S, token=endpoint.token, verify=False
         )
         return
-    outbox = Outbox(state_dir / "outbox.db", GatewaySettings.outbox_bytes)
-    journal = Journal(state_dir / "journal.db", JournalLimits())
     try:
-        actions = StoredDeadLetterActions(outbox, journal)
-        actions.finish_replays()
-        yield actions
+        store = Store(state_dir)
+        try:
+            actions = StoredDeadLetterActions(store.outbox, store.journal)
+            actions.finish_replays()
+            yield actions
+        finally:
+            store.close()
     finally:
-        journal.close()
-        outbox.close()
         os.close(lock)

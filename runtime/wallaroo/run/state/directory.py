@@ -1,7 +1,7 @@
 """The state directory, which holds everything that an application keeps across restarts.
 
 It contains `application.json` (the application's name and what never changes), the gateway's
-`journal.db` and `outbox.db`, and Spark's `checkpoint/` with the state. Only one process at a time
+`log/` and `letters.db`, and Spark's `checkpoint/` with the state. Only one process at a time
 can use it; while none does, it can be copied and moved.
 """
 
@@ -20,15 +20,15 @@ from wallaroo.engine.realtime.checkpoint import is_new
 from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError, damaged, reason_of
-from wallaroo.gateway.consistency.agreement import OUTBOX
-from wallaroo.gateway.outbox.published import published_changes
+from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.store import published_changes
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.disk_space import check_room, is_full
 from wallaroo.system.lockfile import hold
 from wallaroo.system.private_files import DIRECTORY_MODE, warn_if_open
 from wallaroo.system.sealed_files import CHECKSUM, sealed, unsealed
 
-FORMAT = 6
+FORMAT = 7
 """Version of the directory's layout, of saved entities, and of the buckets of keys."""
 _LAST_OF_BATCHES = 5
 """The last format that the micro-batch engine had as well."""
@@ -57,7 +57,7 @@ class Fixed:
 
     def layout(self, checkpoint: Path) -> StateLayout:
         """The layout of the state in *checkpoint*, for the engine."""
-        published = partial(published_changes, checkpoint.with_name(OUTBOX))
+        published = partial(published_changes, checkpoint.with_name(LOG))
         return StateLayout(self.application, self.partitions, self.buckets, checkpoint, published)
 
 

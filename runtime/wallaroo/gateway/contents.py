@@ -1,0 +1,141 @@
+"""What the records of the gateway's log add up to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from wallaroo.gateway.dead_letters.letters import Letter
+from wallaroo.gateway.entries import (
+    CARRIED,
+    DELIVERED,
+    MESSAGES,
+    NOTED,
+    OUTPUTS,
+    PUBLISHED,
+    Delivered,
+    Messages,
+    delivered_in,
+    messages_in,
+    noted_in,
+    piece_in,
+    published_head,
+    published_in,
+    query_sum,
+    without_changes,
+)
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.log.records import SNAPSHOT, Record
+from wallaroo.gateway.outbox.outbox import Outbox
+
+
+def pack_tables(tables: dict[str, Any]) -> bytes:
+    """The payload of a snapshot."""
+    return json.dumps(tables).encode()
+
+
+def tables_in(payload: bytes) -> dict[str, Any]:
+    """What `pack_tables` packed."""
+    found: dict[str, Any] = json.loads(payload)
+    return found
+
+
+class Contents:
+    """What the records of a log say, read from the first to the last.
+
+    Where things are is noted of every record. The tables are those of the last snapshot, and what
+    the records after it say is added to them.
+
+    Args:
+        journal: Takes what is said of messages.
+        outbox: Takes what is said of outputs.
+    """
+
+    def __init__(self, journal: Journal, outbox: Outbox) -> None:
+        self._journal, self._outbox = journal, outbox
+        self.tables: dict[str, Any] | None = None
+        """The last snapshot; None if there was no record."""
+        self.letters: list[tuple[int, list[Letter]]] = []
+        """Dead letters, by number of their record."""
+        self._snapshot: bytes | None = None
+        self._last: dict[int, int] = {}
+        """Number of the last published chunk, by `query_sum`."""
+        self._missing: list[tuple[int, int, int]] = []
+        """Chunks whose publication is missing: `query_sum`, and the chunks before and after."""
+        self._later: list[Messages | Delivered | bytes | dict[str, Any]] = []
+
+    def add(self, record: Record) -> None:
+        """Read a record."""
+        kind, payload = record.kind, record.payload
+        if kind == MESSAGES:
+            messages = messages_in(payload)
+            self._journal.index(messages, record.address)
+            self._later.append(messages)
+        elif kind == PUBLISHED:
+            self._add_published(record)
+        elif kind == OUTPUTS:
+            self._outbox.index_outputs(piece_in(payload)[0], record.address)
+        elif kind == DELIVERED:
+            delivered = delivered_in(payload)
+            self._outbox.index_delivered(delivered)
+            self._later.append(delivered)
+        elif kind == CARRIED:
+            piece, kept = piece_in(payload)
+            self._outbox.index_carried(piece, record.address, kept=kept)
+        elif kind == NOTED:
+            self._add_noted(record.number, noted_in(payload))
+        elif kind == SNAPSHOT:
+            self._snapshot = bytes(payload)
+            if self.tables is None:
+                self.tables = tables_in(self._snapshot)
+            self._later.clear()
+
+    def _add_published(self, record: Record) -> None:
+        head = published_head(record.payload)
+        before = self._last.get(head.query, head.before)
+        if before != head.before:
+            self._missing.append((head.query, before, head.before))
+        self._last[head.query] = head.chunk
+        self._outbox.index_published(head, record.address)
+        if head.has_letters:
+            more = published_in(record.payload).more
+            self.letters.append((record.number, [Letter.from_json(one) for one in more["letters"]]))
+        self._later.append(without_changes(record.payload))
+
+    def _add_noted(self, number: int, values: dict[str, Any]) -> None:
+        self._journal.index_noted(values)
+        self._outbox.index_noted(values)
+        if "delivered" in values:
+            self._outbox.index_delivered(Delivered(*values["delivered"]))
+        if "letters" in values:
+            letters = [Letter.from_json(one) for one in values["letters"]]
+            self.letters.append((number, letters))
+        self._later.append(values)
+
+    def finish(self) -> None:
+        """Make the tables, once the last record is read."""
+        if self._snapshot is not None:
+            self.tables = tables_in(self._snapshot)
+            self._journal.restore(self.tables["journal"])
+            self._outbox.restore(self.tables["outbox"])
+        for entry in self._later:
+            if isinstance(entry, Messages):
+                self._journal.replay(entry)
+            elif isinstance(entry, dict):
+                self._journal.replay_noted(entry)
+                self._outbox.replay_noted(entry)
+                if "delivered" in entry:
+                    self._outbox.replay(Delivered(*entry["delivered"]))
+            elif isinstance(entry, bytes):
+                self._outbox.replay(published_in(entry))
+            else:
+                self._outbox.replay(entry)
+        self._later.clear()
+
+    def missing_changes(self) -> tuple[int, int] | None:
+        """The chunks, from one up to another, whose changes of state are missing; None if none."""
+        for query, before, after in self._missing:
+            for name, forgotten in self._outbox.forgotten.items():
+                if query_sum(name) == query and forgotten < after:
+                    return max(before, forgotten) + 1, after
+        return None

@@ -1,0 +1,195 @@
+"""Where the accepted messages are in the log, and the newest of them in memory."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from wallaroo.gateway.entries import MESSAGES, Messages, block_in, messages_in
+from wallaroo.gateway.log.log import Log
+from wallaroo.gateway.log.records import SKIPPED
+from wallaroo.wire.records import TICK_SOURCE, Block
+
+_MEMORY_BYTES = 32 * 1024**2
+"""Bytes of messages that wait in memory to be handed out; the log has the others."""
+_STEP_BYTES = 64 * 1024
+"""Bytes of the log from one offset whose place is remembered to the next."""
+_COUNTED_BYTES = 256 * 1024
+"""Bytes of messages that are counted as one."""
+
+
+class Blocks:
+    """The messages from the first that is not consumed on; the caller holds a lock.
+
+    Args:
+        log: Where they are.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._firsts, self._addresses = array("Q"), array("Q")
+        """Offsets of some records, and their addresses."""
+        self._counted: deque[tuple[int, int]] = deque()
+        """Offsets behind some messages, and bytes of those since the one before."""
+        self.stored_bytes = 0
+        """Bytes of all of them."""
+        self._newest: deque[Block] = deque()
+        self._newest_bytes = 0
+
+    def add(self, entry: Messages, address: int) -> None:
+        """Note the messages that the record at *address* has."""
+        if not entry.messages:
+            return
+        if not self._addresses or address - self._addresses[-1] >= _STEP_BYTES:
+            self._firsts.append(entry.first)
+            self._addresses.append(address)
+        self.stored_bytes += entry.size
+        size = entry.size
+        if self._counted and self._counted[-1][1] < _COUNTED_BYTES:
+            size += self._counted.pop()[1]
+        self._counted.append((entry.end, size))
+
+    def keep(self, block: Block) -> None:
+        """Keep messages, which have just been added, until they are handed out."""
+        if self._newest_bytes > _MEMORY_BYTES:
+            self._newest.clear()
+            self._newest_bytes = 0
+        self._newest.append(block)
+        self._newest_bytes += len(block.data)
+
+    def take(self, start: int, end: int, most_bytes: int) -> Sequence[Block]:
+        """The messages from *start* on and before *end*, of about *most_bytes*.
+
+        Raises:
+            LookupError: They are there no more.
+            DamagedLog: They are not as they were written.
+        """
+        newest, found, size = self._newest, list[Block](), 0
+        while newest and newest[0].first < start:
+            self._newest_bytes -= len(newest.popleft().data)
+        if not newest or newest[0].first > start:
+            limit = min(end, newest[0].first) if newest else end
+            for block in self.read(start, limit):
+                found.append(block)
+                size += len(block.data)
+                if size >= most_bytes:
+                    break
+            return found
+        while newest and size < most_bytes and newest[0].first < end:
+            block = newest.popleft()
+            self._newest_bytes -= len(block.data)
+            size += len(block.data)
+            found.append(block)
+        return found
+
+    def bytes_beyond(self, start: int, end: int) -> int:
+        """Bytes of the messages from *start* up to *end*, at most those in memory if they are there."""
+        if self._newest and self._newest[0].first <= start:
+            return self._newest_bytes
+        return self.stored_bytes if start < end else 0
+
+    def read(self, start: int, end: int) -> Iterator[Block]:
+        """The messages from *start* on and before *end*, from the log.
+
+        Raises:
+            LookupError: Some of them are there no more.
+            DamagedLog: Some are not as they were written.
+        """
+        if start >= end:
+            return
+        place = bisect_right(self._firsts, start) - 1
+        reached, skipped = start, False
+        if place >= 0:
+            for record in self._log.records(self._addresses[place]):
+                if record.kind == SKIPPED:
+                    skipped = True
+                if record.kind != MESSAGES:
+                    continue
+                entry = messages_in(record.payload)
+                if entry.end <= start or not entry.messages:
+                    continue
+                if entry.first > reached and skipped:  # a reading of the clock has their numbers
+                    gap = min(entry.first, end) - reached
+                    yield Block(reached, gap, TICK_SOURCE, entry.arrived_ns, b"")
+                    reached += gap
+                if entry.first > reached or reached >= end:
+                    break
+                reached = entry.end
+                yield block_in(record.payload)
+                if reached >= end:
+                    return
+        if reached < end:
+            msg = f"messages {reached} to {end - 1} are not in the log: was it replaced?"
+            raise LookupError(msg)
+
+    def consume(self, offset: int) -> None:
+        """Forget the messages before *offset*, as far as they are counted apart."""
+        while self._counted and self._counted[0][0] <= offset:
+            self.stored_bytes -= self._counted.popleft()[1]
+        place = bisect_right(self._firsts, offset) - 1
+        if place > 0:
+            del self._firsts[:place], self._addresses[:place]
+
+    @property
+    def oldest(self) -> int | None:
+        """Address from which on they are; None if there are none."""
+        return self._addresses[0] if self._counted else None
+
+    def forget_all(self) -> None:
+        """Forget all of them."""
+        del self._firsts[:], self._addresses[:]
+        self._counted.clear()
+        self._newest.clear()
+        self.stored_bytes = self._newest_bytes = 0
+
+
+class FoundMessages:
+    """The messages that a log was found to have, by source, in steps of some size.
+
+    Example:
+        >>> found = FoundMessages()
+        >>> for first in range(4):
+        ...     found.add(Messages(first % 2, 1, first, 0, 10, {}))
+        >>> found.beyond(4, lambda start, end: iter(()))
+        []
+        >>> found.beyond(0, lambda start, end: iter(()))
+        [(0, 3, 2, 20), (1, 4, 2, 20)]
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[int, list[tuple[int, int, int, int]]] = {}
+        """By source: offset of the first message, offset behind the last one, number, bytes."""
+
+    def add(self, entry: Messages) -> None:
+        """Add the messages of a record, which come in order."""
+        steps = self._steps.setdefault(entry.source, [])
+        first, count, size = entry.first, entry.messages, entry.size
+        if steps and steps[-1][3] < _COUNTED_BYTES:
+            first, _, counted, bytes_ = steps.pop()
+            count, size = count + counted, size + bytes_
+        steps.append((first, entry.end, count, size))
+
+    def beyond(
+        self, offset: int, read: Callable[[int, int], Iterator[Block]]
+    ) -> list[tuple[int, int, int, int]]:
+        """Those from *offset* on: source, offset behind them, number, bytes; in order.
+
+        Args:
+            offset: The offset.
+            read: Returns the messages from one offset to another.
+        """
+        found: list[tuple[int, int, int, int]] = []
+        crossing: dict[int, int] = {}
+        for source, steps in self._steps.items():
+            for first, end, count, size in steps:
+                if first >= offset:
+                    found.append((source, end, count, size))
+                elif end > offset:
+                    crossing[source] = end
+        for block in read(offset, max(crossing.values(), default=offset)):
+            end = block.first + block.messages
+            if end <= crossing.get(block.source, 0):
+                found.append((block.source, end, block.messages, len(block.data)))
+        return sorted(found, key=lambda step: step[1])

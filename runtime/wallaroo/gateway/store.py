@@ -1,0 +1,307 @@
+"""The gateway's store: journal and outbox over one log, so that they cannot disagree.
+
+It recovers them from the log, takes the turns in which the log is written, and lets go of segments
+of which nothing is needed any more.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import structlog
+
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.contents import Contents, pack_tables
+from wallaroo.gateway.damage import LETTERS, LOG, Damage
+from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
+from wallaroo.gateway.entries import PUBLISHED, changes_in, published_head, query_sum
+from wallaroo.gateway.journal.clock import Uptime, uptime
+from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.log.records import Record
+from wallaroo.gateway.log.scan import scan
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.writer import LogWriter
+
+FORMAT = 4
+"""Version of what the records of the log say."""
+_RELEASE_EVERY_S = 0.1
+"""Time between two looks whether segments are needed."""
+_CARRIED_BYTES = 16 * 1024**2
+"""Bytes of outputs in a segment that are moved out of it, if nothing else of it is needed."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class StoreLimits(NamedTuple):
+    """Bounds of what is stored."""
+
+    journal: JournalLimits = JournalLimits()
+    outbox_bytes: int = 1024**3
+    """Bytes of undelivered outputs over which the engine waits."""
+    letters: DeadLetterLimits = DeadLetterLimits()
+
+
+class Store:
+    """Journal, outbox and dead letters of one gateway.
+
+    Args:
+        directory: The gateway's directory.
+        application: Name of the application.
+        limits: Bounds of what is stored.
+        schedule: Lets `turn` be called soon, by the one thread that does so; for any thread. None
+            for a thread of the store's own.
+        on_failure: Called if the log cannot be written; nothing is accepted or delivered then.
+        sources: Names of the application's sources.
+        skip_damaged: Whether to set damaged messages and outputs aside, and to resume without them.
+        clock: Returns the wall clock, in nanoseconds since the Unix epoch.
+        uptime: Returns how long the machine has been running.
+
+    Raises:
+        RuntimeFailure: The log is another application's, or of another version.
+        DamagedLog: It is not as it was written.
+        OSError: It cannot be read, or the disk has no room.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        application: str = "",
+        limits: StoreLimits = StoreLimits(),  # noqa: B008 - it cannot be changed
+        schedule: Callable[[], None] | None = None,
+        on_failure: Callable[[Exception], None] = lambda _error: None,
+        sources: Sequence[str] = ("",),
+        *,
+        skip_damaged: bool = False,
+        clock: Callable[[], int] = time.time_ns,
+        uptime: Callable[[], Uptime] = uptime,
+    ) -> None:
+        self._directory, self._application = directory, application
+        self._on_failure = on_failure
+        self._turns = None if schedule is not None else _Turns(self._take_turn)
+        wake = schedule if self._turns is None else self._turns.ask
+        assert wake is not None
+        self.writer = LogWriter(
+            directory / LOG,
+            wake,
+            lambda: pack_tables(self._tables()),
+            lambda: self.journal.end,
+        )
+        self._letters = DeadLetterStore(directory / LETTERS, limits.letters)
+        self.journal = Journal(self.writer, limits.journal, clock, uptime)
+        self.outbox = Outbox(self.writer, limits.outbox_bytes, self._letters)
+        self.on_turned: Callable[[], None] = lambda: None
+        """Called at the end of a turn."""
+        self.on_gather: Callable[[], None] = lambda: None
+        """Called in a turn to publish what can be published."""
+        self.writer.gather = self._gather
+        self._released_at = 0.0
+        self._closed = False
+        try:
+            self._recover(sources, skip_damaged=skip_damaged)
+        except BaseException:
+            self.writer.log.close()
+            self._letters.close()
+            raise
+        self.outbox.clock = self.journal.clock.now
+        if self._turns is not None:
+            self._turns.start()
+
+    def turn(self) -> float | None:
+        """Write what has come in; how long until the next turn, None until one is asked for.
+
+        Raises:
+            OSError: The log cannot be written.
+        """
+        tick_s = self.journal.tick_if_time()
+        again_s = self.writer.turn()
+        self.on_turned()
+        now = time.monotonic()
+        if now - self._released_at >= _RELEASE_EVERY_S:
+            self._released_at = now
+            self._release()
+        left = [wait for wait in (tick_s, again_s) if wait is not None]
+        return min(left) if left else None
+
+    def close(self) -> None:
+        """Write what was handed in, then close everything."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._turns is not None:
+            self._turns.stop()
+        self.journal.close()
+        self.outbox.close()
+        self.writer.close()
+        self._letters.close()
+
+    def _take_turn(self) -> float | None:
+        try:
+            return self.turn()
+        except OSError as error:
+            self._on_failure(error)
+            return None
+
+    def _gather(self, has_room: bool) -> None:
+        if has_room:
+            self.journal.gather()
+        self.on_gather()
+
+    def _tables(self) -> dict[str, Any]:
+        return {
+            "application": self._application,
+            "format": FORMAT,
+            "journal": self.journal.tables(),
+            "outbox": self.outbox.tables(),
+        }
+
+    # --- recovery --------------------------------------------------------------------------------
+
+    def _recover(self, sources: Sequence[str], *, skip_damaged: bool) -> None:
+        damage = Damage(self._directory, self._letters, sources, skips=skip_damaged)
+        found = Contents(self.journal, self.outbox)
+        for record in self.writer.log.recover(skip=damage.skip if skip_damaged else None):
+            found.add(record)
+        if found.tables is not None:
+            self._check_owner(found.tables)
+        found.finish()
+        damage.check_changes(found)
+        for number, letters in found.letters:
+            self.outbox.store_letters(number, letters)
+        self.outbox.begin()
+        with self.writer.changed:
+            end = damage.check_end(self.writer.log, self.journal.end)
+            self.journal.begin(max((p.end for p in self.outbox.progress().values()), default=0))
+            if end > self.journal.end:
+                self.journal.skip(end)
+        self.writer.flush()
+
+    def _check_owner(self, tables: dict[str, Any]) -> None:
+        directory = self._directory / LOG
+        if tables["format"] != FORMAT:
+            msg = (
+                f"{directory} has format {tables['format']}, and this version of wallaroo reads "
+                f"format {FORMAT}; give another --state-dir"
+            )
+            raise RuntimeFailure(msg)
+        owner = tables["application"]
+        if self._application and owner != self._application:
+            msg = (
+                f"{directory} belongs to the application {owner!r}, and this is "
+                f"{self._application!r}; give another --state-dir"
+            )
+            raise RuntimeFailure(msg)
+        self._application = owner
+
+    # --- segments --------------------------------------------------------------------------------
+
+    def _release(self) -> None:
+        """Let go of segments; move undelivered outputs out of one that has little else."""
+        with self.writer.changed:
+            segments = self.writer.log
+            oldest_end = segments.oldest_end
+            if oldest_end is None:
+                return
+            needed = [self.journal.needed_from, self.outbox.needed_from]
+            low = min((at for at in needed if at is not None), default=segments.end)
+            outputs = self.outbox.outputs_needed_from
+            if outputs is not None and outputs < oldest_end <= low:
+                size = self.outbox.outputs_before(oldest_end)
+                if size <= _CARRIED_BYTES:
+                    self.outbox.carry(oldest_end)
+                    self.writer.when_durable(lambda: segments.release(oldest_end))
+                    self.writer.wake()
+                return
+            segments.release(low if outputs is None else min(low, outputs))
+
+
+class Reading:
+    """What a log says, for readers: journal and outbox without a writer.
+
+    Args:
+        directory: The directory of the log, which may be in use; it may be missing.
+        note: Called with each record.
+
+    Raises:
+        DamagedLog: It is not as it was written.
+    """
+
+    def __init__(self, directory: Path, note: Callable[[Record], None] = lambda _: None) -> None:
+        writer = _NoWriter()
+        self.journal = Journal(writer, JournalLimits())  # type: ignore[arg-type]
+        self.outbox = Outbox(writer, 0, None)  # type: ignore[arg-type]
+        found = Contents(self.journal, self.outbox)
+        for record in scan(directory):
+            found.add(record)
+            note(record)
+        found.finish()
+        self.journal.end_reading(max((p.end for p in self.outbox.progress().values()), default=0))
+
+
+class _NoWriter:
+    """In the place of the writer of a log that is read."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.log = None
+
+
+def published_changes(directory: Path, query: str, after: int) -> list[bytes] | None:
+    """The changes of state in the log in *directory*, which may be in use; see `Published`.
+
+    Raises:
+        DamagedLog: It is not as it was written.
+    """
+    if not directory.exists():
+        return None
+    changes: list[bytes] = []
+
+    def note(record: Record) -> None:
+        if record.kind == PUBLISHED:
+            head = published_head(record.payload)
+            if head.query == query_sum(query) and head.chunk > after and head.has_changes:
+                changes.extend(data for n, _, data in changes_in(record.payload) if n > after)
+
+    progress = Reading(directory, note).outbox.progress()
+    if query not in progress:  # nothing was published, unless it was in another log
+        return None if progress or after else []
+    return None if progress[query].chunk < after else changes
+
+
+class _Turns:
+    """A thread that takes turns when it is asked to, or when the last one said so.
+
+    Args:
+        take: Takes a turn; returns how long until the next.
+    """
+
+    def __init__(self, take: Callable[[], float | None]) -> None:
+        self._take = take
+        self._asked = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="log-turns", daemon=True)
+
+    def ask(self) -> None:
+        """Ask for a turn."""
+        self._asked.set()
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more turns."""
+        self._stopping = True
+        self._asked.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        wait_s: float | None = 0.0
+        while not self._stopping:
+            self._asked.wait(wait_s)
+            self._asked.clear()
+            wait_s = self._take()
