@@ -23,6 +23,7 @@ from wallaroo.gateway.log.records import (
 from wallaroo.gateway.log.scan import scan
 from wallaroo.gateway.log.segments import HEAD_BYTES
 
+_SEEDS = 100
 Change = Callable[[random.Random, SimulatedDisk], None]
 
 
@@ -131,6 +132,9 @@ def _lose(rng: random.Random, disk: SimulatedDisk) -> None:
 
 
 def _of_another_log(rng: random.Random, disk: SimulatedDisk) -> None:
+    if len(_segments(disk)) == 1:
+        # nobody could tell that it is not this one
+        return
     other = _written(random.Random(rng.randrange(3))).disk
     name = rng.choice(_segments(disk))
     disk.names_seen[name] = other.names_seen[rng.choice(_segments(other))]
@@ -143,7 +147,7 @@ def _of_another_log(rng: random.Random, disk: SimulatedDisk) -> None:
 @pytest.mark.parametrize("each", [True, False])
 def test_no_change_makes_a_wrong_record(change: Change, each: bool) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(200):
+    for seed in range(_SEEDS):
         rng = random.Random(seed)
         model = _written(rng, each=each)
         disk = model.disk.copy()
@@ -197,7 +201,7 @@ def test_what_was_synced_before_a_record_is_named() -> None:
 @pytest.mark.parametrize("change", [_flip, _overwrite, _cut, _repeat, _swap, _insert])
 def test_what_is_damaged_can_be_skipped(change: Change) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(200):
+    for seed in range(_SEEDS):
         rng = random.Random(seed)
         model = _written(rng)
         disk = model.disk.copy()
