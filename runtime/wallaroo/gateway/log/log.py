@@ -245,7 +245,7 @@ class Log:
 
     def end_sync(self, number: int) -> None:
         """Note that the sync with a *number* from `begin_sync` has succeeded."""
-        descriptor = self._syncing.pop(number)
+        descriptor = self._syncing.pop(number, -1)
         self.durable = max(self.durable, number)
         if descriptor in self._ended and descriptor not in self._syncing.values():
             self._ended.remove(descriptor)
@@ -343,6 +343,9 @@ class Log:
 
     def _make_room(self) -> None:
         """Let the next segment begin, unless there is only a snapshot in the last one."""
+        if not self.name:
+            msg = "the log was not recovered"
+            raise ValueError(msg)
         last = self._segments[-1].head if self._segments else None
         if last is not None and self.next == last.first + 1:
             return

@@ -320,7 +320,7 @@ class Outbox:
         """
         letters = [Letter(0, "", one.letter, data=one.data) for one in refused]
         with self._changed:
-            entry = Delivered(sink, position, keep_bytes)
+            entry = Delivered(sink, self._queues.whole(sink, position), keep_bytes)
             if letters:
                 refusals = [letter.to_json() for letter in letters]
                 values = pack_noted(delivered=entry, letters=refusals)

@@ -172,6 +172,16 @@ class OutputQueues:
                 return Delivery(one.piece.last, outputs, one.piece.number)
         return None
 
+    def whole(self, sink: int, position: int) -> int:
+        """Number of the last output up to *position* that ends what is delivered together."""
+        queue = self._of(sink)
+        reached = queue.delivered
+        for one in queue.waiting:
+            if one.piece.last > position:
+                break
+            reached = one.piece.last
+        return reached
+
     def remove(self, entry: Delivered) -> int:
         """Remove the outputs that a receiver has; returns how many there were."""
         queue, count = self._of(entry.sink), 0
@@ -192,7 +202,7 @@ class OutputQueues:
     def note_delivered(self, entry: Delivered) -> None:
         """Note what a receiver has, as far as its outputs are not in memory."""
         queue = self._of(entry.sink)
-        queue.delivered = max(queue.delivered, min(entry.number, queue.last))
+        queue.delivered = max(queue.delivered, entry.number)
         self._trim_kept(queue, entry.keep_bytes)
 
     def _trim_kept(self, queue: _Queue, most_bytes: int) -> None:
