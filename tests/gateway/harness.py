@@ -1,10 +1,9 @@
-"""Parts of the gateway, run in the test's process over real sockets and databases."""
+"""Parts of the gateway, run in the test's process over real sockets and logs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import sqlite3
 import ssl
 import threading
 from array import array
@@ -14,15 +13,19 @@ from typing import Any, Self, TypeVar
 
 import trustme
 
+from tests.gateway.store_loop import StoreLoop
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.places import Place
 from wallaroo.connectors.tcp.resolve import TCPSink, TCPSource
 from wallaroo.connectors.tcp.source import TCPListener
-from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
+from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.gateway.outbox.chunks import FinishedChunk
+from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.store import Store, StoreLimits
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.records import Outputs, Tally
@@ -56,17 +59,34 @@ def finished(
 
 
 @contextlib.contextmanager
-def undeletable(journal: Path) -> Iterator[None]:
-    """Let deleting from the file of a journal fail with `no room`.
+def opened(
+    directory: Path,
+    limits: JournalLimits | None = None,
+    outbox_bytes: int = 1 << 30,
+    letters: DeadLetterLimits | None = None,
+    **more: Any,
+) -> Iterator[Store]:
+    """A store with a thread of its own, closed at the end; *more* is for `Store`."""
+    bounds = StoreLimits(limits or JournalLimits(), outbox_bytes, letters or DeadLetterLimits())
+    store = Store(directory, limits=bounds, **more)
+    try:
+        yield store
+    finally:
+        store.close()
 
-    A trigger stands for the full disk: SQLite needs no new page to delete where it can do without.
-    """
-    with contextlib.closing(sqlite3.connect(journal, isolation_level=None)) as database:
-        database.execute(
-            "CREATE TRIGGER full BEFORE DELETE ON chunk BEGIN SELECT RAISE(ABORT, 'no room'); END"
-        )
-        yield
-        database.execute("DROP TRIGGER full")
+
+def publish(
+    to: Store | Outbox,
+    *chunks: FinishedChunk,
+    query: str = "run",
+    evidence: EvidenceFinder | None = None,
+) -> Tally:
+    """Publish *chunks* together, and wait until they are on disk."""
+    durable = threading.Event()
+    outbox = to.outbox if isinstance(to, Store) else to
+    tally = outbox.publish(query, chunks, evidence, durable.set)
+    assert durable.wait(PATIENCE_S), "what was published did not reach the disk"
+    return tally
 
 
 class Loop:
@@ -90,7 +110,7 @@ class Loop:
 
 
 class RunningListener:
-    """Sources that listen, and the journal that they fill."""
+    """Sources that listen, and the store whose journal they fill."""
 
     def __init__(
         self,
@@ -103,13 +123,11 @@ class RunningListener:
         self.sources = sources
         self._tls = tls
         self._senders = senders
-        self.loop = Loop()
-        self.journal = Journal(
-            directory / "journal.db",
-            limits or JournalLimits(),
-            on_room=self._on_room,
-            on_accepted=self._on_accepted,
-        )
+        self.loop = StoreLoop(directory, limits=StoreLimits(limits or JournalLimits()))
+        self.store = self.loop.store
+        self.journal = self.store.journal
+        self.journal.on_room = self._on_room
+        self.journal.on_accepted = self._on_accepted
         self.loop.run(self.listen())
         self.addresses = self.listener.addresses
 
@@ -132,7 +150,6 @@ class RunningListener:
         self.stop()
         self.loop.run(self.listener.close())
         self.loop.close()
-        self.journal.close()
 
     def stop(self) -> None:
         """Stop accepting, and wait until what was taken is on disk."""
@@ -155,9 +172,8 @@ class RunningListener:
         return [
             payload
             for block in self.journal.read(start, self.journal.end)
-            for chunk in block
-            if chunk.source == source
-            for payload in framing.split(chunk.data)
+            if block.source == source
+            for payload in framing.split(block.data)
         ]
 
 

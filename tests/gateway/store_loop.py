@@ -1,0 +1,99 @@
+"""A store whose turns an event loop takes, as in a gateway, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.helpers import PATIENCE_S
+from wallaroo.gateway.store import Store, StoreLimits
+
+T = TypeVar("T")
+
+
+class StoreLoop:
+    """An open store, and the loop that takes its turns.
+
+    Args:
+        directory: Where the store is.
+        application: Name of its application.
+        limits: Its bounds.
+        on_failure: Called, in the loop, with what ends it.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        application: str = "",
+        limits: StoreLimits = StoreLimits(),  # noqa: B008 - it cannot be changed
+        on_failure: Callable[[Exception], object] = lambda _error: None,
+    ) -> None:
+        self._on_failure = on_failure
+        self._next_turn: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        try:
+            self.call(lambda: self._open(directory, application, limits))
+        except BaseException:
+            self._end()
+            raise
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run *coroutine* in the loop and wait for its result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Call *function* in the loop and wait for its result."""
+
+        async def called() -> T:
+            return function()
+
+        return self.run(called())
+
+    def close(self) -> None:
+        """Take no more turns, close the store, and end the loop and its thread."""
+        self.call(self._close)
+        self._end()
+
+    def _open(self, directory: Path, application: str, limits: StoreLimits) -> None:
+        self.store = Store(directory, application, limits, self._ask)
+
+    def _close(self) -> None:
+        self._closed = True
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+        self.store.close()
+
+    def _end(self) -> None:
+        self.run(asyncio.sleep(0.01))  # transports close
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE_S)
+        self._loop.close()
+
+    def _ask(self) -> None:
+        if threading.get_ident() == self._thread.ident:
+            self._loop.call_soon(self._turn)
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._turn)
+
+    def _turn(self) -> None:
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+            self._next_turn = None
+        if self._closed:
+            return
+        try:
+            again_s = self.store.turn()
+        except OSError as error:
+            self._closed = True
+            self._on_failure(error)
+            return
+        if again_s is not None:
+            self._next_turn = self._loop.call_later(again_s, self._turn)
