@@ -8,10 +8,12 @@ from pathlib import Path
 
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.chunks.tail import JournalTail
-from wallaroo.gateway.consistency.agreement import JOURNAL
+from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.entries import MESSAGES, block_in, messages_in
 from wallaroo.gateway.internal_api.client import ControlClient, LeaseClient
 from wallaroo.gateway.internal_api.location import chunks_socket
+from wallaroo.gateway.log.records import Record
+from wallaroo.gateway.store import Reading
 from wallaroo.wire.channel import connect
 from wallaroo.wire.chunk_messages import (
     BEGIN,
@@ -130,6 +132,12 @@ class StandIn:
 
 
 def journal_of(directory: Path, start: int = 0) -> list[Block]:
-    """The messages from *start* on in the journal of a *directory*, whose gateway may run."""
-    with contextlib.closing(JournalTail(directory / JOURNAL)) as tail:
-        return [chunk for chunk in tail.read(start, 1 << 40) if chunk.source >= 0]
+    """The messages from *start* on in the log of a *directory*, whose gateway may run."""
+    blocks: list[Block] = []
+
+    def note(record: Record) -> None:
+        if record.kind == MESSAGES and messages_in(record.payload).first >= start:
+            blocks.append(block_in(record.payload))
+
+    Reading(directory / LOG, note)
+    return [block for block in blocks if block.source >= 0]
