@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.gateway.store_loop import StoreLoop
 from tests.helpers import framing_of, wait_until
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.feed import Feed
@@ -21,14 +22,11 @@ from wallaroo.engine.realtime.reader import Reader
 from wallaroo.engine.realtime.shared_files import fresh_directory, remove
 from wallaroo.engine.spark.slots import slots_for, spark_hash
 from wallaroo.errors import DamagedFile
-from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace, Resumes
+from wallaroo.gateway.chunks.peers import PeerListener
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.wire.chunk_messages import (
@@ -51,33 +49,33 @@ Log = tuple[bytes | None, dict[int, bytes]]
 
 
 class GatewaySide:
-    """Journal, outbox and the server of chunks, in a directory; a context manager."""
+    """Journal, outbox and the server of chunks, in a directory and in a loop of their own."""
 
     def __init__(self, directory: Path, application: Application, pace: Pace) -> None:
         self.path = directory / "chunks.sock"
-        journal_file = directory / "journal.db"
-        self.journal = Journal(journal_file, JournalLimits())
-        self.outbox = Outbox(directory / "outbox.db", 1 << 30)
         leases = Leases(directory / "claim.json")
         self.claim = leases.claim("driver")
         self.failures: list[Exception] = []
-        evidence = EvidenceFinder(application, self.journal, {})
+        self.loop = StoreLoop(directory, application.name, on_failure=self.failures.append)
+        self.store = self.loop.store
+        self.journal, self.outbox = self.store.journal, self.store.outbox
+        self.loop.run(self._serve(leases, application, pace))
+
+    async def _serve(self, leases: Leases, application: Application, pace: Pace) -> None:
         self.server = ChunkServer(
-            Listener.at_path(self.path),
-            self.journal,
-            journal_file,
-            self.outbox,
+            PeerListener(self.path),
+            self.store,
             leases,
-            evidence,
+            EvidenceFinder(application, self.journal, {}),
             pace,
             self.failures.append,
         )
         self.server._resumes = _NoSuspects()
+        await self.server.start()
 
     def close(self) -> None:
-        self.server.close()
-        self.journal.close()
-        self.outbox.close()
+        self.loop.call(self.server.close)
+        self.loop.close()
 
     def outputs(self, application: Application) -> dict[str, list[bytes]]:
         """All that is published and not delivered, by the name of the sink."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import itertools
+import errno
 import random
-import sqlite3
 import struct
 import tempfile
 import time
@@ -40,9 +39,10 @@ from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.errors import DamagedFile, RuntimeFailure
+from wallaroo.gateway import writer
 from wallaroo.gateway.chunks import reports
 from wallaroo.gateway.chunks.pace import Pace
-from wallaroo.gateway.outbox import room
+from wallaroo.gateway.log.records import NoRoom
 from wallaroo.model.application import Application
 from wallaroo.resolution.application import resolve
 from wallaroo.resolution.gathered_steps import longest_wait
@@ -400,11 +400,9 @@ def test_changes_that_spark_has_are_forgotten(tmp_path: Path) -> None:
     ):
         submit(gateway, application, [("in", b"a"), ("in", b"b")])
         wait_until_processed(gateway, 2)
-        with gateway.outbox.chunks() as table:
-            assert list(table.changes(RUN, 0, 0))
+        assert list(gateway.outbox.changes(RUN, 0, 0))
         query.feed.finish_epoch()
-        with gateway.outbox.chunks() as table:
-            assert not list(table.changes(RUN, 0, 0))
+        assert not list(gateway.outbox.changes(RUN, 0, 0))
         query.feed.finish_epoch()  # with nothing to commit
     assert store.commits == 1
 
@@ -420,23 +418,10 @@ def test_a_backlog_does_not_end_an_epoch_with_each_chunk(tmp_path: Path) -> None
     assert 1 <= store.commits <= count // 25
 
 
-def full(*_arguments: object) -> NoReturn:
-    error = sqlite3.OperationalError("database or disk is full")
-    error.sqlite_errorcode = sqlite3.SQLITE_FULL
-    raise error
-
-
-@pytest.mark.parametrize(
-    ("where", "what"),
-    [(lambda gateway: gateway.outbox._chunks, "forget"), (lambda g: g.journal, "note_processed")],
-)
 def test_an_epoch_begins_once_the_disk_has_room(
-    where: Callable[[GatewaySide], object],
-    what: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(writer, "_RETRY_S", 0.001)
     application, store = drawing(), Store()
     with (
         gateway_side(tmp_path, application) as gateway,
@@ -444,26 +429,39 @@ def test_an_epoch_begins_once_the_disk_has_room(
     ):
         submit(gateway, application, [("in", b"a")])
         wait_until_processed(gateway, 1)
-        target, calls = where(gateway), itertools.count()
-        real = getattr(target, what)
-        monkeypatch.setattr(target, what, lambda *a: full() if next(calls) < 3 else real(*a))
+        target, full = gateway.store.writer.log, [NoRoom(errno.ENOSPC, "full") for _ in range(3)]
+        real = target.write
+
+        def write() -> None:
+            if full:
+                raise full.pop()
+            real()
+
+        monkeypatch.setattr(target, "write", write)
         query.feed.finish_epoch()
         submit(gateway, application, [("in", b"a")])
         wait_until_processed(gateway, 2)
         assert query.feed.failure is None
-        assert next(calls) == 4
+        assert not full
 
 
-def test_a_database_that_cannot_be_written_ends_the_gateway(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [(lambda gateway: gateway.outbox._chunks, "forget"), (lambda g: g.store.writer.log, "write")],
+)
+def test_a_log_that_cannot_be_written_ends_the_gateway(
+    where: Callable[[GatewaySide], object],
+    what: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    application, failure = drawing(), sqlite3.OperationalError("disk I/O error")
+    application, failure = drawing(), OSError(errno.EIO, "disk I/O error")
 
     def fail(*_arguments: object) -> NoReturn:
         raise failure
 
     with gateway_side(tmp_path, application) as gateway:
-        monkeypatch.setattr(gateway.outbox._chunks, "forget", fail)
+        monkeypatch.setattr(where(gateway), what, fail)
         with RunningQuery(gateway, application, Store(), tmp_path / "c", 1, 1):
             wait_until(lambda: gateway.failures, "the gateway to fail")
         assert gateway.failures == [failure]
@@ -497,7 +495,8 @@ def test_what_a_process_finds_damaged_ends_the_query_for_good(tmp_path: Path) ->
         wait_until_processed(gateway, 1)
         run = gateway.server._run
         assert run is not None
-        run.receive(0, pack_json(DAMAGED, "the log of a bucket is old"))
+        frame = pack_json(DAMAGED, "the log of a bucket is old")
+        gateway.loop.call(lambda: run.receive(0, frame))
         wait_until(lambda: query.feed.failure is not None, "the failure")
         assert query.feed.failure == Failure("the log of a bucket is old", final=True)
 
