@@ -267,8 +267,7 @@ class Gateway:
         failure = await self._ended
         self._stopping = True
         await self._sources.stop()
-        for sink in self._sinks:
-            sink.stop()
+        await asyncio.gather(*(asyncio.to_thread(sink.stop) for sink in self._sinks))
         if self._chunks is not None:
             self._chunks.close()
         if not await self._end_calls() and failure is None:

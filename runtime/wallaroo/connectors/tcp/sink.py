@@ -9,6 +9,8 @@ receiver of numbered outputs reports what it has: then only that counts.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import errno
 import fcntl
 import os
@@ -40,12 +42,10 @@ _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 2.0
 """Pause before a connection is tried again: doubles from the first to the most."""
 _WORKS_S = 60.0
 """A connection that lasts this long works, even if there is nothing to deliver."""
-_SEND_TIMEOUT_S = 0.5
-"""A send that is stuck for this long checks whether it should stop."""
-_ACK_POLL_S = 0.01
+_ACK_POLL_S = 0.005
 """Pause between looks at what was acknowledged, while something is not."""
-_IDLE_WAIT_S = 0.5
-"""Wait for outputs while there are none, before looking whether to stop."""
+_IDLE_LOOK_S = 0.5
+"""Pause between looks whether the connection is broken, while there is nothing to send."""
 _WIND_DOWN_S = 2.0
 """Time that a receiver has, at a stop, to take the outputs in flight."""
 _SILENCE_MS = 30_000
@@ -61,7 +61,8 @@ log = structlog.get_logger("wallaroo.gateway")
 def open_sink(context: ConnectorContext, index: int, sink: TCPSink) -> TCPSender:
     """Start to deliver the outputs of *sink*, which has this index in the application."""
     remark_on_change(index, sink, context.outbox)
-    return TCPSender(index, sink, context.outbox, context.on_failure, context.sink_tls)
+    loop = asyncio.get_running_loop()
+    return TCPSender(index, sink, context.outbox, loop, context.on_failure, context.sink_tls)
 
 
 class _Sent:
@@ -117,13 +118,14 @@ class _Numbered(_Sent):
 
 
 class TCPSender:
-    """Sends one sink's outputs in a separate thread.
+    """Sends one sink's outputs, in the gateway's event loop.
 
     Args:
         index: Index of the sink in the application.
         sink: The sink.
         outbox: Where the outputs are.
-        on_failure: Called in the sink's thread if the outbox cannot be used; nothing is sent then.
+        loop: The event loop.
+        on_failure: Called if the log cannot be used; nothing is sent then.
         tls: Encrypts the connection and verifies the receiver; None for plain TCP.
     """
 
@@ -132,6 +134,7 @@ class TCPSender:
         index: int,
         sink: TCPSink,
         outbox: Outbox,
+        loop: asyncio.AbstractEventLoop,
         on_failure: Callable[[Exception], None] = lambda _error: None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -142,13 +145,24 @@ class TCPSender:
         self._index = index
         self._sink = sink
         self._outbox = outbox
-        self._stopping = threading.Event()
+        self._loop = loop
+        self._loop_thread: int | None = None
+        self._stopping = asyncio.Event()
+        self._connection: socket.socket | None = None
+        self._lost: asyncio.Future[None] | None = None
+        """Fails when the connection breaks."""
+        self._unsent: deque[memoryview] = deque()
+        """What the connection has not taken yet, of what is in flight."""
+        self._is_writing = False
+        """Whether the loop tells when the connection takes more."""
+        self._look: asyncio.TimerHandle | None = None
+        """The next look at what is acknowledged."""
         self._flight: deque[_Sent] = deque()
-        """Sent, and not acknowledged whole."""
+        """Given to the connection, and not acknowledged whole."""
         self._taken = 0
         """Position in the outbox up to which outputs were taken."""
-        self._sent = 0
-        """Bytes given to the connection."""
+        self._given = self._sent = 0
+        """Bytes given to the connection, and those that it has taken."""
         self._answers = b""
         """The start of a number that the receiver of numbered outputs has sent."""
         self._answered = 0
@@ -164,8 +178,7 @@ class TCPSender:
         self.connected = False
         self.problem: str | None = "not connected yet"
         """Why outputs are not sent now; None while they are."""
-        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
-        self._thread.start()
+        self._run_ended = asyncio.run_coroutine_threadsafe(self._run(), loop)
 
     @property
     def in_flight(self) -> int:
@@ -178,20 +191,22 @@ class TCPSender:
         return self._answered
 
     def stop(self) -> None:
-        """Stop sending; what is not delivered stays in the outbox."""
-        self._stopping.set()
-        self._thread.join()
+        """Stop sending; what is not delivered stays in the outbox. Not for the loop's thread."""
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._run_ended.result()
 
-    def _run(self) -> None:
-        while not self._stopping.wait(self._pause):
-            try:
-                connection = self._connect()
-            except (OSError, UnicodeError) as error:
-                self._failed("receiver away", error)
-                continue
-            with connection:
+    async def _run(self) -> None:
+        self._loop_thread = threading.get_ident()
+        self._outbox.on_added(self._index, self._added)
+        try:
+            while not await self._is_stopped(self._pause):
                 try:
-                    self._serve(connection)
+                    connection = await asyncio.to_thread(self._connect)
+                except (OSError, UnicodeError) as error:
+                    self._failed("receiver away", error)
+                    continue
+                try:
+                    await self._serve(connection)
                 except OSError as error:
                     self._note_acknowledged(connection)
                     if self._progressed or time.monotonic() - self._since > _WORKS_S:
@@ -199,10 +214,16 @@ class TCPSender:
                         self._tell("receiver lost", error)
                     else:
                         self._failed("receiver lost", error)
-                except DamagedFile as error:
-                    self._on_failure(error)
-                    return
-                self.connected = False
+                finally:
+                    self._leave(connection)
+        except DamagedFile as error:
+            self._on_failure(error)
+
+    async def _is_stopped(self, within_s: float) -> bool:
+        if within_s and not self._stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), within_s)
+        return self._stopping.is_set()
 
     def _failed(self, event: str, error: OSError | UnicodeError) -> None:
         """Wait longer before the next connection: this one delivered nothing."""
@@ -222,7 +243,7 @@ class TCPSender:
             )
 
     def _connect(self) -> socket.socket:
-        """A connection to the receiver.
+        """A connection to the receiver; takes a while, so not for the loop's thread.
 
         Raises:
             OSError: It cannot be made.
@@ -231,10 +252,7 @@ class TCPSender:
         connection = _connected((self._sink.host, self._sink.port))
         if self._tls is not None:
             connection = self._secured(connection, self._tls)
-        connection.settimeout(_SEND_TIMEOUT_S)
-        self.connected, self.problem = True, None
-        if self._repeats.show("receiver connected"):
-            log.info("receiver connected", sink=self._sink.name, address=self._sink.where)
+        connection.setblocking(False)
         return connection
 
     def _secured(self, connection: socket.socket, tls: ssl.SSLContext) -> socket.socket:
@@ -249,30 +267,72 @@ class TCPSender:
             connection.close()
             raise
 
-    def _serve(self, connection: socket.socket) -> None:
+    # --- a connection ----------------------------------------------------------------------------
+
+    async def _serve(self, connection: socket.socket) -> None:
         """Send outputs as they are published, until stopped; raises OSError when it breaks."""
-        self._sent = self._surely_acknowledged = 0
+        self.connected, self.problem = True, None
+        if self._repeats.show("receiver connected"):
+            log.info("receiver connected", sink=self._sink.name, address=self._sink.where)
+        self._given = self._sent = self._surely_acknowledged = 0
         self._progressed, self._since = False, time.monotonic()
+        self._connection, self._lost = connection, self._loop.create_future()
         if self._sink.sequenced:
             self._answers = b""
-            connection.sendall(sequenced(0, [f"{self._outbox.identity}/{self._index}".encode()]))
-        for sent in tuple(self._flight):  # what the last connection left unacknowledged
-            self._send(connection, sent)
-        while not self._stopping.is_set():
-            if len(self._flight) >= _MOST_IN_FLIGHT:
-                time.sleep(_ACK_POLL_S)
-                self._settle(self._acknowledged(connection))
-                continue
-            wait = _ACK_POLL_S if self._flight else _IDLE_WAIT_S
-            delivery = self._outbox.next(self._index, self._taken, wait)
-            if delivery is not None:
-                self._taken = delivery.position
-                self._flight.append(self._framed(delivery))
-                self._send(connection, self._flight[-1])
-            elif broken := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                raise OSError(broken, os.strerror(broken))
-            self._settle(self._acknowledged(connection))
-        self._wind_down(connection)
+            name = f"{self._outbox.identity}/{self._index}".encode()
+            self._give(memoryview(sequenced(0, [name])))
+            self._loop.add_reader(connection, self._guarded, self._hear)
+        for sent in self._flight:  # what the last connection left unacknowledged
+            self._give_again(sent)
+        self._guarded(self._pump)
+        while not self._lost.done() and not await self._is_stopped(_IDLE_LOOK_S):
+            self._guarded(self._look_at)
+        if self._lost.done():
+            return self._lost.result()
+        await self._wind_down()
+        return None
+
+    def _leave(self, connection: socket.socket) -> None:
+        """Close the connection."""
+        self.connected, self._connection = False, None
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        self._loop.remove_reader(connection)
+        self._loop.remove_writer(connection)
+        self._is_writing = False
+        self._unsent.clear()
+        connection.close()
+
+    def _added(self) -> None:
+        """There are outputs; for any thread."""
+        if threading.get_ident() == self._loop_thread:
+            self._guarded(self._pump)
+        else:
+            self._loop.call_soon_threadsafe(self._guarded, self._pump)
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Do *work* with the connection, if there is one; note if it breaks."""
+        if self._connection is None or self._lost is None or self._lost.done():
+            return
+        try:
+            work()
+        except (OSError, DamagedFile) as error:
+            self._lost.set_exception(error)
+
+    def _pump(self) -> None:
+        """Give the connection what is published, as far as it takes it."""
+        while len(self._flight) < _MOST_IN_FLIGHT and not self._unsent:
+            if self._stopping.is_set():
+                return
+            delivery = self._outbox.next(self._index, self._taken, 0.0)
+            if delivery is None:
+                break
+            self._taken = delivery.position
+            self._flight.append(self._framed(delivery))
+            self._give_again(self._flight[-1])
+        if self._flight and self._look is None:
+            self._look = self._loop.call_later(_ACK_POLL_S, self._guarded, self._look_again)
 
     def _framed(self, delivery: Delivery) -> _Sent:
         """*delivery* as it goes over the wire."""
@@ -287,55 +347,96 @@ class TCPSender:
         data = sequenced(delivery.number, cut)
         return _Numbered(delivery._replace(outputs=Outputs(outputs.sink, longer, data)))
 
-    def _wind_down(self, connection: socket.socket) -> None:
+    def _give_again(self, sent: _Sent) -> None:
+        sent.start = self._given
+        self._give(sent.rest)
+
+    def _give(self, data: memoryview) -> None:
+        """Send *data*, now or when the connection takes it."""
+        self._given += len(data)
+        self._unsent.append(data)
+        if not self._is_writing:
+            self._send()
+
+    def _send(self) -> None:
+        """Send what the connection takes; the loop goes on when it takes more."""
+        connection = self._connection
+        assert connection is not None
+        while self._unsent:
+            try:
+                count = connection.send(self._unsent[0])
+            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                if not self._is_writing:
+                    self._is_writing = True
+                    self._loop.add_writer(connection, self._guarded, self._send_more)
+                return
+            self._sent += count
+            if count < len(self._unsent[0]):
+                self._unsent[0] = self._unsent[0][count:]
+            else:
+                self._unsent.popleft()
+            fault("sink-in-mid-delivery")
+
+    def _send_more(self) -> None:
+        self._send()
+        if not self._unsent:
+            assert self._connection is not None
+            self._is_writing = False
+            self._loop.remove_writer(self._connection)
+            self._pump()
+
+    # --- what is delivered -----------------------------------------------------------------------
+
+    def _look_again(self) -> None:
+        self._look = None
+        self._look_at()
+        self._pump()
+
+    def _look_at(self) -> None:
+        """Note what is acknowledged, or that the connection is broken."""
+        connection = self._connection
+        assert connection is not None
+        if broken := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            raise OSError(broken, os.strerror(broken))
+        self._settle(self._acknowledged(connection))
+
+    async def _wind_down(self) -> None:
         """Before a stop, give the receiver a moment to acknowledge what it was sent."""
         give_up = time.monotonic() + _WIND_DOWN_S
         while self._flight and time.monotonic() < give_up:
-            time.sleep(_ACK_POLL_S)
-            self._settle(self._acknowledged(connection))
-
-    def _send(self, connection: socket.socket, sent: _Sent) -> None:
-        sent.start = self._sent
-        rest = sent.rest
-        give_up = None
-        while rest:
-            if self._stopping.is_set():  # what has begun is finished, if the receiver takes it
-                give_up = give_up or time.monotonic() + _WIND_DOWN_S
-                if time.monotonic() > give_up:
-                    return
-            try:
-                count = connection.send(rest)
-            except TimeoutError:
-                self._settle(self._acknowledged(connection))
-                continue
-            self._sent += count
-            rest = rest[count:]
-            fault("sink-in-mid-delivery")
+            await asyncio.sleep(_ACK_POLL_S)
+            self._guarded(self._look_at)
+            if self._lost is None or self._lost.done():
+                return
 
     def _acknowledged(self, connection: socket.socket) -> int:
         """Bytes of this connection that the receiver's side has acknowledged, or numbers."""
         if self._sink.sequenced:
-            return self._heard(connection)
+            return self._answered
         answer = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
         (unacknowledged,) = struct.unpack("i", answer)
         if self._tls is None:
             return self._sent - int(unacknowledged)
-        if not unacknowledged:
+        if not unacknowledged and not self._unsent:
             self._surely_acknowledged = self._sent
         return self._surely_acknowledged
 
-    def _heard(self, connection: socket.socket) -> int:
-        """Number of the last output that the receiver has acknowledged."""
-        connection.settimeout(0.0)
+    def _hear(self) -> None:
+        """Take the numbers that the receiver sends."""
+        assert self._connection is not None
         try:
-            while data := connection.recv(4096):
+            while data := self._connection.recv(4096):
                 self._answers += data
             msg = "the receiver closed the connection"
             raise ConnectionError(msg)
         except (BlockingIOError, ssl.SSLWantReadError):
             pass  # no more for now
         finally:
-            connection.settimeout(_SEND_TIMEOUT_S)
+            self._note_answers()
+        self._settle(self._answered)
+        self._pump()
+
+    def _note_answers(self) -> None:
         whole = len(self._answers) // NUMBER.size * NUMBER.size
         if whole:
             (last,) = NUMBER.unpack_from(self._answers, whole - NUMBER.size)
@@ -345,7 +446,6 @@ class TCPSender:
                 msg = f"the receiver acknowledged output {last}, which it was not sent"
                 raise ConnectionError(msg)
             self._answered = max(self._answered, last)
-        return self._answered
 
     def _settle(self, acknowledged: int) -> None:
         """Note in the outbox which outputs are delivered."""

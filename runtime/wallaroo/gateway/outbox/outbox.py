@@ -82,6 +82,8 @@ class Outbox:
         self._letters_lock = threading.Lock()
         self._added: dict[int, threading.Condition] = {}
         """Notified when a sink has outputs."""
+        self._on_added: dict[int, Callable[[], None]] = {}
+        """Called when a sink has outputs."""
         self._closing = False
 
     # --- recovery --------------------------------------------------------------------------------
@@ -245,8 +247,11 @@ class Outbox:
         for piece, address, outputs in added:
             self._queues.add(piece, address, outputs)
             self.last_positions[piece.sink] = piece.last
-            if (waiting := self._added.get(piece.sink)) is not None:
+        for sink in {piece.sink for piece, *_ in added}:
+            if (waiting := self._added.get(sink)) is not None:
                 waiting.notify_all()
+            if (call := self._on_added.get(sink)) is not None:
+                call()
         if letters:
             self.store_letters(number, letters)
         on_durable()
@@ -285,6 +290,11 @@ class Outbox:
                 self._waiting(sink).wait(timeout_s)
                 found = self._first(sink, after)
             return found
+
+    def on_added(self, sink: int, call: Callable[[], None]) -> None:
+        """Let *call* be called whenever *sink* has more outputs, in a turn of the log's writer."""
+        with self._changed:
+            self._on_added[sink] = call
 
     def _waiting(self, sink: int) -> threading.Condition:
         waiting = self._added.get(sink)
