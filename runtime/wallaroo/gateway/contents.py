@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from wallaroo.gateway.dead_letters.letters import Letter
@@ -55,8 +56,8 @@ class Contents:
         self._journal, self._outbox = journal, outbox
         self.tables: dict[str, Any] | None = None
         """The last snapshot; None if there was no record."""
-        self.letters: list[tuple[int, list[Letter]]] = []
-        """Dead letters, by number of their record."""
+        self.letters: list[tuple[int, int, list[Letter]]] = []
+        """Dead letters, with address and number of their record."""
         self._snapshot: bytes | None = None
         self._last: dict[int, int] = {}
         """Number of the last published chunk, by `query_sum`."""
@@ -83,7 +84,7 @@ class Contents:
             piece, kept = piece_in(payload)
             self._outbox.index_carried(piece, record.address, kept=kept)
         elif kind == NOTED:
-            self._add_noted(record.number, noted_in(payload))
+            self._add_noted(record, noted_in(payload))
         elif kind == SNAPSHOT:
             self._snapshot = bytes(payload)
             if self.tables is None:
@@ -99,17 +100,20 @@ class Contents:
         self._outbox.index_published(head, record.address)
         if head.has_letters:
             more = published_in(record.payload).more
-            self.letters.append((record.number, [Letter.from_json(one) for one in more["letters"]]))
+            self._add_letters(record, more["letters"])
         self._later.append(without_changes(record.payload))
 
-    def _add_noted(self, number: int, values: dict[str, Any]) -> None:
+    def _add_letters(self, record: Record, letters: Sequence[Any]) -> None:
+        found = [Letter.from_json(one) for one in letters]
+        self.letters.append((record.address, record.number, found))
+
+    def _add_noted(self, record: Record, values: dict[str, Any]) -> None:
         self._journal.index_noted(values)
         self._outbox.index_noted(values)
         if "delivered" in values:
             self._outbox.index_delivered(Delivered(*values["delivered"]))
         if "letters" in values:
-            letters = [Letter.from_json(one) for one in values["letters"]]
-            self.letters.append((number, letters))
+            self._add_letters(record, values["letters"])
         self._later.append(values)
 
     def finish(self) -> None:

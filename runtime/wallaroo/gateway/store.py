@@ -100,6 +100,8 @@ class Store:
         """Called in a turn to publish what can be published."""
         self.writer.gather = self._gather
         self._released_at = 0.0
+        self._is_carrying = False
+        """Whether outputs are on their way out of the oldest segment."""
         self._closed = False
         try:
             self._recover(sources, skip_damaged=skip_damaged)
@@ -123,6 +125,7 @@ class Store:
         now = time.monotonic()
         if now - self._released_at >= _RELEASE_EVERY_S:
             self._released_at = now
+            self.outbox.store_letters()
             self._release()
         left = [wait for wait in (tick_s, again_s) if wait is not None]
         return min(left) if left else None
@@ -170,9 +173,8 @@ class Store:
             self._check_owner(found.tables)
         found.finish()
         damage.check_changes(found)
-        for number, letters in found.letters:
-            self.outbox.store_letters(number, letters)
-        self.outbox.begin()
+        self.outbox.begin(found.letters)
+        self.outbox.store_letters()
         with self.writer.changed:
             end = damage.check_end(self.writer.log, self.journal.end)
             self.journal.begin(max((p.end for p in self.outbox.progress().values()), default=0))
@@ -204,7 +206,7 @@ class Store:
         with self.writer.changed:
             segments = self.writer.log
             oldest_end = segments.oldest_end
-            if oldest_end is None:
+            if oldest_end is None or self._is_carrying:
                 return
             needed = [self.journal.needed_from, self.outbox.needed_from]
             low = min((at for at in needed if at is not None), default=segments.end)
@@ -212,11 +214,21 @@ class Store:
             if outputs is not None and outputs < oldest_end <= low:
                 size = self.outbox.outputs_before(oldest_end)
                 if size <= _CARRIED_BYTES:
-                    self.outbox.carry(oldest_end)
-                    self.writer.when_durable(lambda: segments.release(oldest_end))
-                    self.writer.wake()
+                    self._carry(oldest_end)
                 return
             segments.release(low if outputs is None else min(low, outputs))
+
+    def _carry(self, oldest_end: int) -> None:
+        self._is_carrying = True
+        moved = self.outbox.carry(oldest_end)
+
+        def durable() -> None:
+            moved()
+            self._is_carrying = False
+            self.writer.log.release(oldest_end)
+
+        self.writer.when_durable(durable)
+        self.writer.wake()
 
 
 class Reading:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.policy import Policy
-from wallaroo.gateway.journal.journal import NEVER, Journal
+from wallaroo.gateway.journal.journal import Journal
 from wallaroo.model.application import Application
 from wallaroo.wire.records import Block, FailedMessage
 
@@ -73,11 +73,11 @@ class EvidenceFinder:
                 raise Stopped(" ".join(msg.split()))
             if policy is Policy.SET_ASIDE:
                 chosen.append((source, name, letter))
-        found = self._evidence(chosen, NEVER if end is None else end)
+        found = self._evidence(chosen, end)
         return [(*choice, found.get(number)) for number, choice in enumerate(chosen)]
 
     def _evidence(
-        self, chosen: Sequence[tuple[int, str, FailedMessage]], end: int
+        self, chosen: Sequence[tuple[int, str, FailedMessage]], end: int | None
     ) -> dict[int, Evidence]:
         """What the journal has before offset *end*, by the place in *chosen*."""
         of_arrival: dict[int, list[int]] = defaultdict(list)
@@ -87,8 +87,8 @@ class EvidenceFinder:
         found: dict[int, Evidence] = {}
         arrivals = sorted(of_arrival)
         last = max(arrivals, default=-1)
-        for chunk in self._journal.unprocessed():
-            if chunk.first >= end or chunk.first > last:
+        for chunk in self._journal.unprocessed(end):
+            if chunk.first > last:
                 break
             if _has_one_of(chunk, arrivals):
                 for arrival, evidence in self._messages(chunk):

@@ -108,6 +108,7 @@ class Journal:
     def replay(self, entry: Messages) -> None:
         """Accept the messages of a record that was found on disk."""
         self._accept(entry)
+        self._note_in_memory(entry)
         self._written = self._end
 
     def index_noted(self, values: Mapping[str, Any]) -> None:
@@ -216,6 +217,7 @@ class Journal:
                 address = self._writer.append_lazily(MESSAGES, *parts)
             self._written = entry.end
             self._pending.append(entry)
+            self._note_in_memory(entry)
             if entry.messages:
                 self._blocks.add(entry, address)
                 data = bytes(waiting.data)
@@ -229,14 +231,11 @@ class Journal:
         more: dict[str, Any] = {}
         if waiting.reached is not None:
             name, position = waiting.reached
-            self._reached[name] = position
             more["reached"] = [name, position.decode("latin-1")]
         if waiting.stream_position is not None:
             more["stream"] = self.stream_positions.entry(*waiting.stream_position)
         if waiting.requests:
             more["requests"] = [request.to_json() for request in waiting.requests]
-            for request in waiting.requests:
-                self._request_keys.add(request)
         return Messages(
             waiting.source,
             waiting.count,
@@ -270,6 +269,12 @@ class Journal:
             self._accepted[entry.source] += entry.messages
         if "stream" in entry.more:
             self.stream_positions.store(entry.more["stream"])
+
+    def _note_in_memory(self, entry: Messages) -> None:
+        """Note what is known of *entry* as soon as it is appended, and not before.
+
+        A snapshot may come before its record, and be all that reaches the disk.
+        """
         if "reached" in entry.more:
             name, position = entry.more["reached"]
             self._reached[name] = position.encode("latin-1")
@@ -290,6 +295,7 @@ class Journal:
 
     def close(self) -> None:
         """Append what the clock shows, before the log is closed."""
+        self.end_waits()
         with self._changed:
             self.gather()
             self._store_clock(at_once=True)
@@ -341,9 +347,13 @@ class Journal:
             self._writer.flush()
             return iter(list(self._blocks.read(start, end)))
 
-    def unprocessed(self) -> Iterator[Block]:
-        """The messages that are not processed, in order of arrival."""
-        return self._blocks.read(self._processed, self._written)
+    def unprocessed(self, end: int | None = None) -> Iterator[Block]:
+        """The messages that are not processed, in order of arrival.
+
+        Args:
+            end: Offset after those that are wanted, which are written; None for all accepted ones.
+        """
+        return self._blocks.read(self._processed, self._end if end is None else end)
 
     def note_published(self, end: int) -> None:
         """Note that the outputs of all messages before offset *end* are on disk."""

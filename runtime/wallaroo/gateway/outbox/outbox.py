@@ -8,14 +8,18 @@ outputs keep their order for each sink; nothing is delivered before it is on dis
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import threading
 import time
 import uuid
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import structlog
+
+from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.dead_letters.letters import Letter
 from wallaroo.gateway.dead_letters.store import DeadLetterStore
@@ -41,6 +45,8 @@ from wallaroo.gateway.writer import LogWriter
 from wallaroo.metrics.samples import HotKey, Sample
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.records import FailedMessage, Outputs, Tally
+
+log = structlog.get_logger("wallaroo.gateway")
 
 
 class RefusedOutput(NamedTuple):
@@ -80,6 +86,12 @@ class Outbox:
         self._counters = Counter[str]()
         self._dead_letters = letters
         self._letters_lock = threading.Lock()
+        self._letters: deque[tuple[int, int, Sequence[Letter]]] = deque()
+        """Letters that are yet to be stored: address and number of their record, in order."""
+        self._letters_wait = False
+        """Whether the disk has no room for them."""
+        self._publishing: deque[int] = deque()
+        """Addresses where publications begin that are not on disk yet."""
         self._added: dict[int, threading.Condition] = {}
         """Notified when a sink has outputs."""
         self._on_added: dict[int, Callable[[], None]] = {}
@@ -142,13 +154,16 @@ class Outbox:
 
     def index_noted(self, values: Mapping[str, Any]) -> None:
         """Note what else moves outputs."""
+        if "openings" in values:  # of another process
+            self._queues.forget_unpublished()
         if "identity" in values:
             self._queues.index_renumbered(values["shifts"])
             self._chunks.forget_all()
 
-    def begin(self) -> None:
-        """Begin, with what was found."""
+    def begin(self, letters: Sequence[tuple[int, int, Sequence[Letter]]] = ()) -> None:
+        """Begin, with what was found; *letters* come with address and number of their record."""
         self._queues.begin()
+        self._letters.extend(letters)
         for query, until in self._chunks.forgotten.items():
             self._chunks.forget(query, until)
 
@@ -199,10 +214,11 @@ class Outbox:
             for partition, record in chunk.changes
         ]
         with self._changed:
+            self._publishing.append(self._writer.log.end)
             added: list[tuple[Piece, int, Outputs]] = []
             counts = Counter[str]()
             for outputs in joined(chunks):
-                piece = self._queues.number(outputs)
+                piece = self._queues.number(outputs, counts[str(outputs.sink)])
                 address = self._writer.append(OUTPUTS, *pack_outputs(piece.number, outputs))
                 added.append((piece, address, outputs))
                 counts[str(piece.sink)] += piece.outputs
@@ -221,9 +237,11 @@ class Outbox:
             )
             if changes:
                 self._chunks.index(query_sum(query), entry.chunk, address)
+            self._queues.note_published(counts)
             self._note_published(entry, tally, counts.total())
-            number = self._writer.log.next - 1
-            self._writer.when_durable(lambda: self._release(number, added, letters, on_durable))
+            if letters:
+                self._letters.append((address, self._writer.log.next - 1, letters))
+            self._writer.when_durable(lambda: self._release(added, on_durable))
             self._writer.wake()
         return tally
 
@@ -236,14 +254,11 @@ class Outbox:
         self._metrics.add(tally, entry.more["at"])
 
     def _release(
-        self,
-        number: int,
-        added: Sequence[tuple[Piece, int, Outputs]],
-        letters: Sequence[Letter],
-        on_durable: Callable[[], None],
+        self, added: Sequence[tuple[Piece, int, Outputs]], on_durable: Callable[[], None]
     ) -> None:
         """Let outputs be delivered, which are on disk now."""
         fault("outbox-after-publish")
+        self._publishing.popleft()
         for piece, address, outputs in added:
             self._queues.add(piece, address, outputs)
             self.last_positions[piece.sink] = piece.last
@@ -252,8 +267,7 @@ class Outbox:
                 waiting.notify_all()
             if (call := self._on_added.get(sink)) is not None:
                 call()
-        if letters:
-            self.store_letters(number, letters)
+        self.store_letters()
         on_durable()
 
     def progress(self) -> dict[str, QueryProgress]:
@@ -334,9 +348,9 @@ class Outbox:
             if letters:
                 refusals = [letter.to_json() for letter in letters]
                 values = pack_noted(delivered=entry, letters=refusals)
-                self._writer.append(NOTED, values)
-                number = self._writer.log.next - 1
-                self._writer.when_durable(lambda: self.store_letters(number, letters))
+                address = self._writer.append(NOTED, values)
+                self._letters.append((address, self._writer.log.next - 1, letters))
+                self._writer.when_durable(self.store_letters)
             else:
                 self._writer.append_lazily(DELIVERED, pack_delivered(entry))
             self._counters["delivered"] += self._queues.remove(entry)
@@ -363,10 +377,29 @@ class Outbox:
         with self._letters_lock, self._dead_letters.transaction():
             yield self._dead_letters
 
-    def store_letters(self, number: int, letters: Sequence[Letter]) -> None:
-        """Store the letters of the record with this *number*, unless they are stored."""
-        with self.dead_letters() as store:
-            store.take(self._writer.log.name.hex(), number, letters)
+    def store_letters(self) -> None:
+        """Store the letters of the records that are on disk, unless they are stored.
+
+        If the disk has no room for that, they stay in the log until it has.
+        """
+        with self._changed:
+            name, durable = self._writer.log.name.hex(), self._writer.log.durable
+            while self._letters and self._letters[0][1] <= durable:
+                _, number, letters = self._letters[0]
+                try:
+                    with self.dead_letters() as store:
+                        store.take(name, number, letters)
+                except sqlite3.Error as error:
+                    if not lacks_room(error):
+                        raise
+                    if not self._letters_wait:
+                        self._letters_wait = True
+                        log.warning("dead letters wait", reason=f"the disk has no room: {error}")
+                    return
+                self._letters.popleft()
+            if self._letters_wait:
+                self._letters_wait = False
+                log.info("dead letters stored")
 
     # --- what it knows ---------------------------------------------------------------------------
 
@@ -433,8 +466,12 @@ class Outbox:
 
     @property
     def needed_from(self) -> int | None:
-        """Address in the log from which on changes are needed; None if none are."""
-        return self._chunks.needed_from
+        """Address in the log from which on something else than outputs is needed; None if nothing.
+
+        These are changes, publications that are not on disk yet, and letters that are not stored.
+        """
+        places = [self._chunks.needed_from, *self._publishing, *(at for at, *_ in self._letters)]
+        return min((at for at in places if at is not None), default=None)
 
     @property
     def outputs_needed_from(self) -> int | None:
@@ -445,9 +482,9 @@ class Outbox:
         """Bytes of outputs before *address* in the log that are still needed."""
         return self._queues.bytes_before(address)
 
-    def carry(self, address: int) -> None:
-        """Move the outputs before *address* to the end of the log; the lock is held."""
-        self._queues.carry(address, self._writer.append)
+    def carry(self, address: int) -> Callable[[], None]:
+        """Move the outputs before *address* to the end of the log; see `OutputQueues.carry`."""
+        return self._queues.carry(address, self._writer.append)
 
     def renew(self, query: str, chunk: int, end: int) -> None:
         """Take the chunk after *chunk* of *query* next, and number outputs anew.

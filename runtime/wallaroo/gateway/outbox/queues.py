@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -52,6 +52,8 @@ class _Queue:
     waiting: deque[_Waiting] = field(default_factory=deque)
     kept: deque[_Waiting] = field(default_factory=deque)
     kept_bytes: int = 0
+    found: int = 0
+    """Number of the last output of a publication that was found on disk."""
 
 
 class OutputQueues:
@@ -99,7 +101,13 @@ class OutputQueues:
     def index_published(self) -> None:
         """Note a publication that was found: the outputs before it are valid."""
         for found in self._unpublished:
-            self._of(found.piece.sink).waiting.append(found)
+            queue = self._of(found.piece.sink)
+            queue.waiting.append(found)
+            queue.found = max(queue.found, found.piece.last)
+        self._unpublished.clear()
+
+    def forget_unpublished(self) -> None:
+        """Forget the outputs of a publication that a kill has cut short."""
         self._unpublished.clear()
 
     def index_delivered(self, entry: Delivered) -> None:
@@ -131,6 +139,7 @@ class OutputQueues:
         """Forget what was found and is delivered; count what waits."""
         self._unpublished.clear()
         for queue in self._queues.values():
+            queue.last = max(queue.last, queue.found)  # a damaged publication may have been skipped
             while queue.waiting and queue.waiting[0].piece.last <= queue.delivered:
                 queue.waiting.popleft()
             self.bytes += sum(one.piece.size for one in queue.waiting)
@@ -138,14 +147,14 @@ class OutputQueues:
 
     # --- outputs come in, and go out -------------------------------------------------------------
 
-    def number(self, outputs: Outputs) -> Piece:
-        """Give *outputs* their numbers."""
-        queue, count = self._of(outputs.sink), len(outputs.lengths) // 4
-        queue.last += count
-        return Piece(outputs.sink, queue.last - count + 1, count, len(outputs.data))
+    def number(self, outputs: Outputs, before: int) -> Piece:
+        """Give *outputs* their numbers, after those of as many as there are in all and *before*."""
+        count = len(outputs.lengths) // 4
+        first = self._of(outputs.sink).last + before + 1
+        return Piece(outputs.sink, first, count, len(outputs.data))
 
     def note_published(self, counts: Mapping[str, int]) -> None:
-        """Note how many outputs a publication, which was found on disk, has for each sink."""
+        """Note how many outputs a publication has for each sink, once its record is appended."""
         for sink, count in counts.items():
             self._of(int(sink)).last += count
 
@@ -265,6 +274,7 @@ class OutputQueues:
                 one.piece = one.piece._replace(number=one.piece.number - shift)
             queue.kept.clear()
             queue.kept_bytes = 0
+            queue.found = max(queue.found - shift, 0)
 
     def note_renumbered(self, shifts: Mapping[str, int]) -> None:
         """Lower the numbers of what is published; nothing of it is delivered."""
@@ -287,8 +297,13 @@ class OutputQueues:
         ]
         return min(firsts, default=None)
 
-    def carry(self, address: int, append: Any) -> None:
-        """Move the outputs before *address* to the end of the log, with *append*."""
+    def carry(self, address: int, append: Callable[..., int]) -> Callable[[], None]:
+        """Add the outputs before *address* to the end of the log, with *append*.
+
+        Returns:
+            What is to be called when they are on disk there: until then, they are where they were.
+        """
+        moved: list[tuple[_Waiting, int]] = []
         for sink, queue in self._queues.items():
             for kept, among in ((False, queue.waiting), (True, queue.kept)):
                 for one in among:
@@ -296,7 +311,13 @@ class OutputQueues:
                         outputs = one.outputs or outputs_in(self._log.read(one.address).payload)
                         assert outputs.sink == sink
                         parts = pack_outputs(one.piece.number, outputs, kept=kept)
-                        one.address = append(CARRIED, *parts)
+                        moved.append((one, append(CARRIED, *parts)))
+
+        def durable() -> None:
+            for one, place in moved:
+                one.address = place
+
+        return durable
 
     def _before(self, address: int) -> Iterator[_Waiting]:
         for queue in self._queues.values():
