@@ -119,7 +119,7 @@ class Store:
         Raises:
             OSError: The log cannot be written.
         """
-        tick_s = self.journal.tick_if_time()
+        self.journal.tick_if_time()
         again_s = self.writer.turn()
         self.on_turned()
         now = time.monotonic()
@@ -127,7 +127,7 @@ class Store:
             self._released_at = now
             self.outbox.store_letters()
             self._release()
-        left = [wait for wait in (tick_s, again_s) if wait is not None]
+        left = [wait for wait in (self.journal.until_tick(), again_s) if wait is not None]
         return min(left) if left else None
 
     def close(self) -> None:

@@ -423,17 +423,19 @@ class Journal:
             self._wakes_for_outputs = has_outputs
             self._writer.wake()
 
-    def tick_if_time(self) -> float | None:
-        """Add the tick if it is time; seconds until then, None if there is to be none."""
+    def tick_if_time(self) -> None:
+        """Add the tick if it is time."""
+        with self._changed:
+            if self.until_tick() == 0.0:
+                self._wake_ns = NEVER
+                self._buffer.add(TICK_SOURCE, 1, b"")
+
+    def until_tick(self) -> float | None:
+        """Seconds until the tick is to be added; None if there is to be none."""
         with self._changed:
             if self._wake_ns == NEVER:
                 return None
-            left_ns = self._wake_ns - self.clock.now()
-            if left_ns > 0:
-                return left_ns / 1e9
-            self._wake_ns = NEVER
-            self._buffer.add(TICK_SOURCE, 1, b"")
-            return None
+            return max(0.0, (self._wake_ns - self.clock.now()) / 1e9)
 
     @property
     def wakes(self) -> bool:
