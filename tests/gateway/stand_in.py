@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.helpers import PATIENCE_S, wait_until
+from tests.helpers import PATIENCE_S
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.entries import MESSAGES, block_in, messages_in
-from wallaroo.gateway.internal_api.client import ControlClient, LeaseClient
+from wallaroo.gateway.internal_api.client import LeaseClient
 from wallaroo.gateway.internal_api.location import chunks_socket
 from wallaroo.gateway.log.records import Record
 from wallaroo.gateway.store import Reading
@@ -19,11 +19,13 @@ from wallaroo.wire.chunk_messages import (
     BEGIN,
     DRIVER,
     HELLO,
+    PUBLISHED,
     READER,
     TASK,
     CheckpointPosition,
     Hello,
     Report,
+    news_in,
     pack_json,
     pack_report,
     task_in,
@@ -93,12 +95,19 @@ class StandIn:
         self._frames = None
 
     def _publish(self, number: int) -> None:
-        reader, _ = self._connected()
+        reader, driver = self._connected()
         while (task := self._task(reader)) < number:
             pass
         assert task == number, "it was published already"
-        client = ControlClient(self._location, patience_s=0.0)
-        wait_until(lambda: client.held().published.get(RUN, 0) >= number, "the publication")
+        while self._published(driver) < number:
+            pass
+
+    def _published(self, driver: FrameSocket) -> int:
+        """Wait for news of publications; the number of the last chunk that is on disk."""
+        while (frame := driver.receive()) is not None:
+            if frame[:1] == PUBLISHED:
+                return max((one.last for one in news_in(frame).publications), default=0)
+        raise EOFError
 
     def _task(self, reader: FrameSocket) -> int:
         """Report the next chunk; returns its number."""

@@ -17,7 +17,6 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.files.sink import FileSink
 from wallaroo.connectors.files.source import FileSource
 from wallaroo.connectors.python.resolve import CustomSink, CustomSource
-from wallaroo.connectors.tcp import sink as tcp_sink
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import SourceStatus
@@ -83,8 +82,7 @@ class RunningGateway:
 
 
 @pytest.fixture
-def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningGateway]:
-    monkeypatch.setattr(tcp_sink, "_IDLE_WAIT_S", 0.05)
+def running() -> Iterator[RunningGateway]:
     with tempfile.TemporaryDirectory() as directory:  # short, as the name of a Unix socket must be
         gateway = RunningGateway(Path(directory))
         yield gateway
