@@ -19,7 +19,6 @@ from wallaroo.gateway.log.records import (
     Extent,
 )
 
-_NOT_ZERO = re.compile(rb"[^\0]")
 _NUMBER_BYTES = 8
 
 
@@ -69,23 +68,17 @@ def next_record(extent: Extent, at: int, number: int, stop: int = MOST_NUMBER) -
     if low > high:
         return None
     pattern, skipped = _pattern(low, high)
-    # the pattern begins within the number, at its first byte that is not arbitrary
     to_header = NUMBER_AT + skipped
     start = at + HEADER.size + to_header
-    while match := pattern.search(data, start):
+    end = min(len(data), len(data.rstrip(b"\0")) + _NUMBER_BYTES)
+    while match := pattern.search(data, start, end):
         header = match.start() - to_header
         found = int.from_bytes(data[header + NUMBER_AT : header + HEADER.size], "little")
-        start = match.start() + 1
-        if low <= found <= number + (header - at) // HEADER.size and found < stop:
+        if low <= found <= min(high, number + (header - at) // HEADER.size):
             record = record_at(extent, header)
             if record is not None:
                 return record
-        elif not found:
-            # not byte by byte through zeros: a number contains something else
-            nonzero = _NOT_ZERO.search(data, match.start())
-            if nonzero is None:
-                return None
-            start = max(start, nonzero.start() - (_NUMBER_BYTES - 1) + skipped)
+        start = match.start() + 1
     return None
 
 
@@ -151,16 +144,21 @@ def numbers(first: int, last: int) -> str:
 
 
 def _pattern(low: int, high: int) -> tuple[re.Pattern[bytes], int]:
-    r"""An expression for numbers as the header has them, and how many bytes it leaves out.
+    r"""An expression for headers with numbers from *low* to *high*, and others.
+
+    It matches from the first byte of the number on that is not arbitrary, as it is faster to search
+    for bytes of which there are few; the kind before the number is not zero.
+
+    Returns:
+        The expression, and how many bytes of the number are before what it matches.
 
     Example:
         >>> expression, skipped = _pattern(0x1230, 0x1450)
         >>> expression.pattern, skipped
-        (b'[\x12-\x14]\x00\x00\x00\x00\x00\x00', 1)
+        (b'[\x12-\x14](?<=[^\x00].{2})\x00\x00\x00\x00\x00\x00', 1)
     """
-    free = ((low ^ high).bit_length() + 7) // 8
+    free = max(((low ^ high).bit_length() + 7) // 8, 1)
+    first, last = (bytes([number >> 8 * (free - 1) & 255]) for number in (low, high))
     fixed = re.escape((low >> 8 * free).to_bytes(_NUMBER_BYTES - free, "little"))
-    if not free:
-        return re.compile(fixed, re.DOTALL), 0
-    ends = (bytes([number >> 8 * (free - 1) & 255]) for number in (low, high))
-    return re.compile(b"[" + b"-".join(map(re.escape, ends)) + b"]" + fixed, re.DOTALL), free - 1
+    expression = b"[%b-%b](?<=[^\x00].{%d})%b" % (re.escape(first), re.escape(last), free, fixed)
+    return re.compile(expression, re.DOTALL), free - 1

@@ -1,0 +1,167 @@
+"""The log as another process reads it while its owner writes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.log.model import DIRECTORY, Model
+from tests.gateway.log.simulated_disk import File, SimulatedDisk
+from wallaroo.gateway.log.log import Log
+from wallaroo.gateway.log.records import DamagedLog, Record
+from wallaroo.gateway.log.scan import scan
+from wallaroo.gateway.log.segments import HEAD_BYTES
+
+
+def _model(records: int = 20, segment_bytes: int = 400) -> Model:
+    model = Model(SimulatedDisk(), segment_bytes)
+    model.recover()
+    for _ in range(records):
+        model.append(7, b"x" * 60)
+        model.write()
+        model.sync()
+    return model
+
+
+def test_a_directory_without_a_log(tmp_path: Path) -> None:
+    assert list(scan(tmp_path / "missing")) == []
+    assert list(scan(tmp_path)) == []
+
+
+def test_all_that_was_written_is_read(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log", lambda: [b"state"], segment_bytes=500)
+    list(log.recover())
+    for number in range(50):
+        log.append(7, b"%d" % number * 20)
+        log.write()
+    files = {file: file.read_bytes() for file in (tmp_path / "log").iterdir()}
+    assert list(scan(tmp_path / "log")) == list(log.records(0))
+    assert {file: file.read_bytes() for file in (tmp_path / "log").iterdir()} == files
+    log.close()
+
+
+def test_what_is_released_meanwhile_can_be_read_to_the_end(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log", lambda: [b"state"], segment_bytes=500)
+    list(log.recover())
+    for _ in range(10):
+        log.append(7, b"x" * 100)
+    log.write()
+    log.sync()
+    original = list(log.records(0))
+    reading = scan(tmp_path / "log")
+    read = [next(reading)]
+    for _ in range(30):
+        log.append(7, b"y" * 100)
+        log.write()
+        log.sync()
+        log.release(log.end)
+    read += reading
+    assert read[: len(original)] == original
+    # a segment that nobody reads is used again
+    log.append(7, b"z" * 400)
+    log.write()
+    log.sync()
+    log.release(log.end)
+    assert list((tmp_path / "log").glob("spare-*"))
+    assert [record.kind for record in scan(tmp_path / "log")] == [1, 7]
+    log.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_moment(seed: int) -> None:
+    """Something happens before each call of the scan."""
+    rng = random.Random(seed)
+
+    class Busy(SimulatedDisk):
+        busy = False
+
+        def open(self, file: Path, *, writable: bool = False) -> int:
+            self._happens()
+            return super().open(file, writable=writable)
+
+        def lock(self, descriptor: int, *, shared: bool) -> bool:
+            self._happens()
+            return super().lock(descriptor, shared=shared)
+
+        def is_at(self, descriptor: int, file: Path) -> bool:
+            self._happens()
+            return super().is_at(descriptor, file)
+
+        def pread(self, descriptor: int, length: int, offset: int) -> bytes:
+            self._happens()
+            return super().pread(descriptor, length, offset)
+
+        def _happens(self) -> None:
+            if self.busy:
+                self.busy = False
+                for _ in range(rng.randrange(4)):
+                    model.append(7, rng.randbytes(rng.randrange(150)))
+                    model.write()
+                    model.sync()
+                    if rng.random() < 0.3:
+                        model.release(rng.randrange(model.kept, model.log.next))
+                self.busy = True
+
+    disk = Busy()
+    model = Model(disk, 400)
+    model.recover()
+    for _ in range(30):
+        kept, written = model.kept, model.log.written
+        disk.busy = True
+        read = [one._replace(payload=bytes(one.payload)) for one in scan(DIRECTORY, disk=disk)]
+        disk.busy = False
+        numbers = [record.number for record in read]
+        if numbers:
+            assert kept <= numbers[0] <= model.kept
+            assert numbers == list(range(numbers[0], numbers[-1] + 1))
+            assert read == [model.appended[number] for number in numbers]
+            assert written <= numbers[-1] <= model.log.written
+        else:
+            assert not written
+
+
+def test_a_record_that_is_written_while_it_is_read_is_not_damaged() -> None:
+    class Torn(SimulatedDisk):
+        reads = 0
+
+        def pread(self, descriptor: int, length: int, offset: int) -> bytes:
+            data = super().pread(descriptor, length, offset)
+            self.reads += 1
+            if self.reads == 1:
+                # the page before the last records was read before they were written
+                return data[:-200] + bytes(50) + data[-150:]
+            return data
+
+    model = _model(4, 4000)
+    disk = Torn(model.disk.names_seen)
+    assert len(list(scan(DIRECTORY, disk=disk))) == model.log.written - model.kept + 1
+    assert disk.reads == 2
+
+
+def test_damage_is_named() -> None:
+    model = _model()
+    for number in (3, 12):
+        disk = model.disk.copy()
+        record = model.appended[number]
+        segment = [one for one in model.log._segments if one.head.first <= number][-1]
+        data = disk.names_seen[segment.file.name].seen
+        data[HEAD_BYTES + record.address - segment.head.address + 30] ^= 1
+        read: list[Record] = []
+        with pytest.raises(DamagedLog) as raised:
+            read.extend(scan(DIRECTORY, disk=disk))
+        assert (raised.value.first, raised.value.last) == (number, number)
+        assert raised.value.file == segment.file
+
+
+def test_a_segment_that_was_about_to_begin_is_left_out() -> None:
+    model = _model()
+    records = list(scan(DIRECTORY, disk=model.disk))
+    for data in (b"", b"walla", bytes(1000)):
+        disk = model.disk.copy()
+        disk.names_seen[f"log-{model.log.next:016x}"] = File(data)
+        assert list(scan(DIRECTORY, disk=disk)) == records
+        log = Log(DIRECTORY, list, disk=disk)
+        assert list(log.recover()) == records
+        assert len(disk.names_seen) == len(model.disk.names_seen)
