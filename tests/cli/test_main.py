@@ -21,7 +21,7 @@ from wallaroo.run.state.directory import FORMAT, StateDirectory, read_fixed
 from wallaroo.system.sealed_files import sealed, unsealed
 from wallaroo.testing import load
 
-COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo"]
+COMMANDS = ["new", "run", "check", "graph", "send", "receive", "demo", "log"]
 GROUPS = ["dead-letters", "state"]
 ADDRESSES = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
 
