@@ -20,7 +20,6 @@ from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import SNAPSHOT, NoRoom
 from wallaroo.gateway.marks import Mark, MarkWriter
 from wallaroo.system.disk_space import free_bytes, reserved_bytes
-from wallaroo.system.failpoints import fault
 
 LAZY_S = 0.005
 """Time that records which nobody waits for are written and not synced, at most: a publication that
@@ -86,6 +85,9 @@ class LogWriter:
         self._has_room = True
         self._no_room = ""
         """Why nothing can be written now; empty if it can."""
+        self._failure: OSError | None = None
+        """Why nothing is written any more: after a failed sync, what is on disk is unknown, even
+        if the next one succeeds."""
         self._thread: threading.Thread | None = None
         self._asked = threading.Semaphore(0)
         self._to_sync: tuple[int, int] | None = None
@@ -95,13 +97,16 @@ class LogWriter:
     def append(self, kind: int, *parts: bytes | bytearray | memoryview) -> int:
         """Add a record, which somebody waits for; its address. The caller holds `changed`."""
         self._sync_at = 0.0
-        return self.append_lazily(kind, *parts)
+        return self.log.append(kind, *parts)
 
     def append_lazily(self, kind: int, *parts: bytes | bytearray | memoryview) -> int:
         """Add a record that is synced with the next one, or some milliseconds later."""
-        if self.log.next >= self._snapshot_at + _SNAPSHOT_EVERY:
-            self._snapshot_at = self.log.next
-            self.log.append(SNAPSHOT, self._snapshot())
+        if self._sync_at is None:
+            self._sync_at = time.monotonic() + LAZY_S
+        return self.log.append(kind, *parts)
+
+    def append_unsynced(self, kind: int, *parts: bytes | bytearray | memoryview) -> int:
+        """Add a record that may be lost with the end of the machine, if no other follows."""
         return self.log.append(kind, *parts)
 
     def when_durable(self, then: Callable[[], None]) -> None:
@@ -122,10 +127,22 @@ class LogWriter:
             there is nothing to do.
 
         Raises:
-            OSError: The log cannot be written: the gateway must end.
+            OSError: The log cannot be written, now or in a turn before: the gateway must end.
         """
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return self._turn()
+        except OSError as error:
+            self._failure = error
+            raise
+
+    def _turn(self) -> float | None:
         with self.changed:
             self._end_background_sync()
+            if self.log.next >= self._snapshot_at + _SNAPSHOT_EVERY:
+                self._snapshot_at = self.log.next
+                self.log.append(SNAPSHOT, self._snapshot())
             self.gather(self._looks_roomy())
             self._is_woken = False  # what `gather` appends needs no other turn
             self._write()
@@ -146,8 +163,16 @@ class LogWriter:
             OSError: The disk has no room, or cannot be written.
         """
         with self.changed:
-            self.log.write()
-            self.log.sync()
+            if self._failure is not None:
+                raise self._failure
+            try:
+                self.log.write()
+                self.log.sync()
+            except NoRoom:
+                raise
+            except OSError as error:
+                self._failure = error
+                raise
             self._settle()
 
     def close(self) -> None:
@@ -157,14 +182,15 @@ class LogWriter:
             self._asked.release()
             self._thread.join()
         with self.changed:
-            try:
-                self.gather(True)
-                self.log.write()
-                self.log.sync()
-            except NoRoom:
-                pass
-            else:
-                self._settle()
+            if self._failure is None:
+                try:
+                    self.gather(True)
+                    self.log.write()
+                    self.log.sync()
+                except NoRoom:
+                    pass
+                else:
+                    self._settle()
             self.log.close()
             if self._mark is not None:
                 self._mark.close()
@@ -191,7 +217,6 @@ class LogWriter:
     def _write(self) -> None:
         if self.log.written == self.log.next - 1:
             return
-        fault("log-before-write")
         try:
             self.log.write()
         except NoRoom as error:
@@ -202,17 +227,13 @@ class LogWriter:
             if self._no_room:
                 self._no_room = ""
                 log.info("log resumed")
-            if self._sync_at is None:
-                self._sync_at = time.monotonic() + LAZY_S
 
     def _sync_if_due(self) -> float | None:
         """Sync if it is time; when to come again. `changed` is held, but not during a sync."""
         pause = None if self._has_room else _LOOK_EVERY_S
         if self._no_room:
             return _RETRY_S
-        if self._syncing or self._sync_at is None or self.log.durable == self.log.written:
-            if not self._syncing:
-                self._sync_at = None
+        if self._syncing or self._sync_at is None:
             return pause
         left = self._sync_at - time.monotonic() if self._sync_at else 0.0
         if left > 0:
@@ -242,7 +263,6 @@ class LogWriter:
 
     def _settle(self) -> None:
         """Tell those who wait for what is on disk now; `changed` is held."""
-        fault("log-after-sync")
         durable = self.log.durable
         while self._waiting and self._waiting[0][0] <= durable:
             self._waiting.popleft()[1]()
