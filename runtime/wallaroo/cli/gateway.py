@@ -29,6 +29,7 @@ from wallaroo.dataflow.user_logs import captured_logs
 from wallaroo.errors import DamagedFile, WallarooError
 from wallaroo.gateway.internal_api.location import location_of, socket_in
 from wallaroo.gateway.internal_api.status import GatewayStatus
+from wallaroo.gateway.selector import new_loop
 from wallaroo.gateway.server import serve
 from wallaroo.gateway.settings import GatewaySettings, check_sinks
 from wallaroo.model.application import Application
@@ -117,7 +118,8 @@ def gateway(child: bool, **options: Any) -> None:
             user_logs.application = application.name
             logs.configure_again()
             check_sinks(application)
-            asyncio.run(_serve(application, settings.gateway, parent))
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(_serve(application, settings.gateway, parent))
         except WallarooError as error:
             if parent is None:
                 raise

@@ -53,7 +53,7 @@ from wallaroo.wire.chunk_messages import (
 from wallaroo.wire.records import Block, Tally
 
 _LOOK_S = 0.2
-"""Longest time until the next look whether the epoch is to end."""
+"""Pause between looks whether the epoch is to end, and whether there is something to report."""
 _MOST_UNPUBLISHED = 64
 """Chunks that wait for the disk at most."""
 
@@ -114,8 +114,9 @@ class ChunkRun:
         self._last_message = time.monotonic()
         self._batch_since: float | None = None
         """When the first message came of those that a batched step waits for."""
-        self._look: asyncio.TimerHandle | None = None
-        """The next call of `step` if nothing happens before."""
+        self._look = self._loop.call_later(_LOOK_S, self._look_around)
+        self._soon: asyncio.TimerHandle | None = None
+        """The next call of `step`, if it is time then for a chunk."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: dict[str, object] | None = None
         """What the driver is told of why it failed."""
@@ -195,8 +196,9 @@ class ChunkRun:
         if self._closed:
             return
         self._closed = True
-        if self._look is not None:
-            self._look.cancel()
+        self._look.cancel()
+        if self._soon is not None:
+            self._soon.cancel()
         for task in self._tasks:
             task.cancel()
         if self._flights.unpublished:
@@ -293,28 +295,35 @@ class ChunkRun:
 
     def step(self) -> None:
         """Hand out what can be handed out, and end the epoch if it is time."""
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
         if self._closed or self._query is None or not self._processes.keys() >= self._roles:
             return
         self._guarded(self._step)
 
     def _step(self) -> None:
-        self._report()
-        wait_s: float = _LOOK_S
         while self._open and self._has_room():
             if self._is_epoch_over():
                 self._end_epoch()
-                break
+                return
             self._stands_since = 0.0
-            if (left_s := self._left_s()) > 0:
-                wait_s = min(left_s, _LOOK_S)
-                break
+            left_s = self._left_s()
+            if left_s is None:
+                return
+            if left_s > 0:
+                if self._soon is None:
+                    self._soon = self._loop.call_later(left_s, self._step_now)
+                return
             if not self._hand_out():
-                break
-        if not self._closed:
-            self._look = self._loop.call_later(wait_s, self.step)
+                return
+
+    def _step_now(self) -> None:
+        self._soon = None
+        self.step()
+
+    def _look_around(self) -> None:
+        """Do regularly what nothing else asks for."""
+        self._look = self._loop.call_later(_LOOK_S, self._look_around)
+        self._guarded(self._report)
+        self.step()
 
     def _has_room(self) -> bool:
         """Whether another chunk may be under way."""
@@ -325,12 +334,12 @@ class ChunkRun:
             and flights.unpublished < _MOST_UNPUBLISHED
         )
 
-    def _left_s(self) -> float:
-        """Seconds until the next chunk may go out; more than `_LOOK_S` if there is none."""
+    def _left_s(self) -> float | None:
+        """Seconds until the next chunk may go out; None if there is none."""
         waits = self._end > self._next
         if not waits or self._held or self._outbox.full or self._store.writer.is_stuck:
             self._batch_since = None
-            return 2 * _LOOK_S
+            return None
         now = time.monotonic()
         left_s = self._spacing.left_s(self._journal.bytes_beyond(self._next))
         if self._batch_since is None:
@@ -398,6 +407,7 @@ class ChunkRun:
         self._epoch.published(sum(chunk.changes_bytes for chunk in chunks))
         if not self._closed:
             self._ticks.published(chunks[-1].number, tally)
+            self._report()
 
     def _report(self, *, at_once: bool = False) -> None:
         """Report to the driver what was published, if it is time or *at_once*."""
