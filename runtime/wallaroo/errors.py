@@ -74,7 +74,7 @@ def reason_of(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-RESTORE = "restore journal.db, outbox.db and the checkpoint from copies made at the same time"
+RESTORE = "restore the log and the checkpoint from copies made at the same time"
 """What to do about a damaged file that nothing else can replace."""
 
 

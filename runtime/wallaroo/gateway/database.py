@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from wallaroo.errors import RESTORE, DamagedFile
+from wallaroo.errors import DamagedFile
 
 _PAGE_BYTES = 32 * 1024
 """Large pages: rows hold blobs of up to some hundred KiB."""
@@ -17,12 +17,13 @@ _BUSY_MS = 10_000
 _NO_ROOM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE}
 """The second is what a limit on the size of files leads to, the third a full disk at a start."""
 _MALFORMED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_REMEDY = "restore it from a copy, or remove it: only the dead letters in it are lost then"
 
 
 class DamagedDatabase(DamagedFile, sqlite3.DatabaseError):
     """A database does not contain what was written to it."""
 
-    def __init__(self, file: Path | str, problem: object, remedy: str = RESTORE) -> None:
+    def __init__(self, file: Path | str, problem: object, remedy: str = _REMEDY) -> None:
         told = " ".join(str(problem).split())  # SQLite cites statements, which have lines
         super().__init__(f"{file} is damaged: {told}; {remedy}")
 

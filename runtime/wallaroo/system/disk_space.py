@@ -9,7 +9,7 @@ from pathlib import Path
 from wallaroo.errors import RuntimeFailure
 
 LEAST_BYTES = 4 * 1024**2
-"""Free space that a start requires, for new files of SQLite and of a checkpoint."""
+"""Free space that a start requires, for new files of a log and of a checkpoint."""
 _MOST_RESERVED_BYTES = 64 * 1024**2
 _RESERVED_PART = 8
 REMEDY = "free some space there, then start again; accepted messages are kept"

@@ -10,6 +10,7 @@ import pytest
 
 from tests.gateway.log.model import DIRECTORY, HEADER, Model
 from tests.gateway.log.simulated_disk import File, SimulatedDisk
+from wallaroo.errors import RESTORE
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import (
     HEADER as RECORD_HEADER,
@@ -159,7 +160,7 @@ def test_no_change_makes_a_wrong_record(change: Change, each: bool) -> None:
             if damage is not None:
                 # it is named where it is
                 assert str(damage.file) in str(damage)
-                assert "restore the state directory from a copy" in str(damage)
+                assert RESTORE in str(damage)
                 assert damage.first >= model.kept
                 if records:
                     assert damage.first == records[-1].number + 1

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from wallaroo.errors import RESTORE
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.journal.openings import Opening, departure, is_known
 from wallaroo.gateway.store import Reading, Store
@@ -117,7 +118,6 @@ class Disagreement:
         return f"{self.reason}. {self.remedy}"
 
 
-_TOGETHER = "restore the log and the checkpoint from copies made at the same time"
 _FRESH = "start with an empty state directory (on a cluster: with two empty volumes)"
 
 
@@ -135,7 +135,7 @@ def _lost_checkpoint(
     reached = held.reached(progress)
     last = held.published.get(progress.run or "")
     others = [chunk for run, chunk in held.published.items() if run != progress.run]
-    remedy = f"Restore the checkpoint that belongs to the log, or {_TOGETHER}"
+    remedy = f"Restore the checkpoint that belongs to the log, or {RESTORE}"
     if progress.run is None and (held.trimmed or others):
         did = []
         if held.trimmed:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from wallaroo.errors import DamagedFile
+from wallaroo.errors import RESTORE, DamagedFile
 
 SNAPSHOT = 1
 """Kind of the first record of each segment: the state of the owner before all that follows."""
@@ -89,7 +89,7 @@ class DamagedLog(DamagedFile):
         data: bytes = b"",
         room: int | None = None,
     ) -> None:
-        remedy = "restore the state directory from a copy"
+        remedy = RESTORE
         if room is not None:
             remedy += ", or start once with --skip-damaged to go on without them"
         super().__init__(f"{file} is damaged: {problem}; {remedy}")
