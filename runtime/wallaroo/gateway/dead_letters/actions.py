@@ -79,8 +79,10 @@ class StoredDeadLetterActions:
 
     def finish_replays(self) -> None:
         """Finish the replays that a killed gateway had begun."""
+        last = self._journal.stream_positions.last_of(REPLAYS)
         with self._replaying:
             with self._outbox.dead_letters() as letters:
+                letters.note_replays(last)  # the letters may be those of an older copy, or none
                 begun = letters.replays()
             for replay in begun:
                 self._finish(replay)
