@@ -38,6 +38,7 @@ from wallaroo.loading.loader import ApplicationRef
 from wallaroo.wire.channel import connect
 from wallaroo.wire.chunk_messages import (
     BEGIN,
+    DAMAGED,
     DRIVER,
     HELLO,
     READER,
@@ -363,6 +364,21 @@ def test_a_process_that_the_gateway_does_not_understand_ends_the_query_for_good(
     assert failure.final
     assert "does not understand a process of the query" in failure.reason
     assert failure.reason.endswith("run gateway, driver and executors from one image")
+
+
+def test_a_driver_that_joins_after_its_run_has_failed_is_told_why(
+    tmp_path: Path, reference: ApplicationRef
+) -> None:
+    with gateway_side(tmp_path, reference.load()) as gateway:
+        reader = connect(str(gateway.path))
+        reader.send(pack_json(HELLO, Hello(gateway.claim, 1, READER, 1)))
+        reader.send(pack_json(DAMAGED, "the log of a bucket is old"))
+        assert reader.receive() is None  # cut off
+        feed = Feed(gateway.path, Hello(gateway.claim, 1, DRIVER, 1), lambda *_: None)
+        wait_until(lambda: feed.failure, "the end of the query")
+        feed.close()
+        reader.close()
+    assert feed.failure == Failure("the log of a bucket is old", final=True)
 
 
 def test_large_messages_are_under_way_one_or_two_at_a_time(

@@ -93,6 +93,8 @@ class ChunkRun:
     ) -> None:
         self.order = (hello.claim, hello.attempt)
         """A later run has a higher one."""
+        self.end: tuple[str, bool] = ("its query has ended", False)
+        """What a driver that may not `join` is told: why, and whether later runs would fail too."""
         self._partitions = hello.partitions
         self._journal = journal
         self._tail = tail
@@ -125,13 +127,13 @@ class ChunkRun:
         self._held = False  # no more chunks are handed out
         self._stands_since = 0.0
         """When the end of an epoch began."""
-        self._closed = False
+        self._failed = self._closed = False
         self._threads: list[threading.Thread] = []
 
     def join(self, role: int, frames: FrameSocket) -> bool:
         """Let the process *role* take part; whether it may."""
         with self._changed:
-            if self._closed or role in self._processes:
+            if self._failed or self._closed or role in self._processes:
                 return False
             self._processes[role] = frames
             self._changed.notify_all()
@@ -196,10 +198,13 @@ class ChunkRun:
             thread.join()
 
     def fail(self, reason: str, *, final: bool) -> None:
-        """End it, and let the driver know why."""
+        """End it, and let the driver know why, even one that joins later."""
         with self._changed:
+            if self._failed or self._closed:
+                return
+            self._failed, self.end = True, (reason, final)
             driver = self._processes.get(DRIVER)
-        if driver is not None and not self._closed:
+        if driver is not None:
             driver.send(pack_json(FAILED, {"reason": reason, "final": final}))
         self.close()
 

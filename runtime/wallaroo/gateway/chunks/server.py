@@ -141,7 +141,7 @@ class ChunkServer:
 
     def _run_of(self, hello: Hello, frames: FrameSocket) -> ChunkRun | None:
         """The run of which a process says *hello*; None where it may not take part."""
-        problem = self._leases.problem(hello.claim)
+        problem, final = self._leases.problem(hello.claim), False
         with self._lock:
             if problem is None and (self._run is None or self._run.order < _order(hello)):
                 if self._run is not None:
@@ -162,11 +162,11 @@ class ChunkServer:
         if problem is None and run is not None and run.order == _order(hello):
             if run.join(hello.role, frames):
                 return run
-            problem = "its query has ended"
+            problem, final = run.end
         elif problem is None:
             problem = "another query has taken its place"
         if hello.role == DRIVER:
-            frames.send(pack_json(FAILED, {"reason": problem, "final": False}))
+            frames.send(pack_json(FAILED, {"reason": problem, "final": final}))
         return None
 
 
