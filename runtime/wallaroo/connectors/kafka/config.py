@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Literal, overload
 
 from wallaroo.api.addresses import parse_address
@@ -13,6 +12,7 @@ from wallaroo.api.class_api import EncoderClass, PayloadDecoder
 from wallaroo.api.connectors import AnySink, AnySource
 from wallaroo.api.functions import Encoder, In_contra, Result_co
 from wallaroo.api.places import calling_place
+from wallaroo.api.secret_files import secret_file
 
 Brokers = str | Sequence[tuple[str, str | int]]
 """`HOST:PORT,HOST:PORT`, or pairs of host and port as `kafka_parse_source_options` returns them."""
@@ -111,7 +111,7 @@ class KafkaSourceConfig(AnySource[Result_co]):
         self.on_lost = on_lost
         self.group = group
         self.settings = dict(settings or {})
-        self.settings_file = None if settings_file is None else Path(settings_file).absolute()
+        self.settings_file = secret_file(settings_file)
 
     _take.__qualname__ = "KafkaSourceConfig"  # as TypeErrors of wrong arguments name it
 
@@ -206,7 +206,7 @@ class KafkaSinkConfig(AnySink[In_contra]):
         self.encoder = encoder
         self.transactions = transactions
         self.settings = dict(settings or {})
-        self.settings_file = None if settings_file is None else Path(settings_file).absolute()
+        self.settings_file = secret_file(settings_file)
 
     _take.__qualname__ = "KafkaSinkConfig"  # as TypeErrors of wrong arguments name it
 
