@@ -98,7 +98,7 @@ def _expression(pattern: str) -> str:
 
     Example:
         >>> _expression("**/a?.[^x]*")
-        '(?:.*/)?a[^/]\\\\.[^x][^/]*'
+        '(?:.*/)?a[^/]\\.[^x][^/]*'
     """
     fixed = {"directories": "(?:.*/)?", "all": ".*", "some": "[^/]*", "one": "[^/]"}
     pieces = []

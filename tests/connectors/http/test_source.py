@@ -45,10 +45,11 @@ class Running:
         limits: JournalLimits | None = None,
         senders: SourceLimits | None = None,
         tls: ssl.SSLContext | None = None,
+        origins: tuple[str, ...] = (),
     ) -> None:
         self._loop = Loop()
         self.journal = Journal(directory / "journal.db", limits or JournalLimits())
-        source = HTTPSource("orders", FRAMING, bytes, NOWHERE, "127.0.0.1", 0, "/in")
+        source = HTTPSource("orders", FRAMING, bytes, NOWHERE, "127.0.0.1", 0, "/in", origins)
         self.sources = HTTPSources({0: source}, self.journal, senders, tls)
         self.journal.on_room = self.sources.on_room
         self.journal.on_accepted = self.sources.on_accepted
@@ -140,6 +141,47 @@ def test_what_is_no_message_is_refused_in_words(running: Running) -> None:
     encoded = running.post(b"x", {"Content-Encoding": "gzip"})
     assert encoded[:2] == (415, "Send bodies without a Content-Encoding.\n")
     assert running.journal.end == 0
+
+
+PREFLIGHT = {"Access-Control-Request-Method": "POST"}
+
+
+def test_pages_of_other_sites_send_nothing(running: Running) -> None:
+    host, port = running.address
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Origin": "null", "Content-Type": "text/plain"},
+        {"Origin": f"http://evil.example:{port}", "Host": f"evil.example:{port}"},
+    ):
+        refused = running.post(b"x", headers)
+        reason = "may not send messages; origins= of the source adds one.\n"
+        assert refused[:2] == (403, f"Pages of {headers['Origin']} {reason}")
+        assert "Access-Control-Allow-Origin" not in refused.headers
+    with contextlib.closing(running.client()) as client:
+        asked = ask(client, "OPTIONS", "/in", None, {"Origin": "https://evil.example"} | PREFLIGHT)
+    assert asked.status == 403
+    assert running.journal.end == 0
+    assert running.post(b"x", {"Origin": f"http://{host}:{port}"}).status == 202
+    assert running.post(b"x", {"Host": "orders.example.org"}).status == 202  # no browser
+
+
+def test_pages_of_allowed_origins_send_and_read_answers(tmp_path: Path) -> None:
+    page = "https://shop.example.org"
+    with Running(tmp_path, origins=(page,)) as running:
+        with contextlib.closing(running.client()) as client:
+            asked = ask(client, "OPTIONS", "/in", None, {"Origin": page} | PREFLIGHT)
+            assert (asked.status, asked.text) == (204, "")
+            assert asked.headers["Access-Control-Allow-Origin"] == page
+            assert asked.headers["Access-Control-Allow-Methods"] == "POST"
+            allowed = asked.headers["Access-Control-Allow-Headers"]
+            assert allowed == "content-type, idempotency-key"
+            assert ask(client, "OPTIONS", "/out", None, {"Origin": page} | PREFLIGHT).status == 404
+            assert ask(client, "OPTIONS", "/in", None, {"Origin": page}).status == 405
+        for answer in (running.post(b"x", {"Origin": page}), running.post(b"", {"Origin": page})):
+            assert answer.headers["Access-Control-Allow-Origin"] == page
+            assert answer.headers["Vary"] == "Origin"
+        assert running.post(b"x", {"Origin": "https://evil.example"}).status == 403
+        assert running.payloads() == [b"x"]
 
 
 def test_a_body_over_the_limit_is_refused_with_and_without_its_length(running: Running) -> None:

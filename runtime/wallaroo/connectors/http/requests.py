@@ -6,6 +6,8 @@ import hashlib
 
 from starlette.types import Scope
 
+from wallaroo.gateway.http.origins import Origins
+
 NDJSON = "application/x-ndjson"
 """Content type of bodies with a message on each line."""
 _LONGEST_KEY = 255
@@ -39,8 +41,22 @@ def header(scope: Scope, name: bytes) -> str | None:
     return None
 
 
+def check_origin(scope: Scope, origins: Origins) -> None:
+    """Look at the page that sends a request, if it says that it is one, as browsers do.
+
+    Raises:
+        Unacceptable: It is a page of another site, and not among *origins*.
+    """
+    origin = header(scope, b"origin")
+    if origin is None or origins.allow(origin):
+        return
+    if not origins.are_own(origin, header(scope, b"host") or ""):
+        reason = f"Pages of {origin[:200]} may not send messages; origins= of the source adds one."
+        raise Unacceptable(403, reason)
+
+
 def check_head(scope: Scope, path: str, most: int) -> None:
-    """Look at everything that comes before the body.
+    """Look at everything else that comes before the body.
 
     Args:
         scope: The request, as ASGI describes it.
