@@ -35,6 +35,7 @@ from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.worker_version import version_here
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.loading.loader import ApplicationRef
+from wallaroo.system.credentials import TOKEN_VARIABLE
 from wallaroo.wire.channel import connect
 from wallaroo.wire.chunk_messages import (
     BEGIN,
@@ -185,6 +186,26 @@ def test_processes_that_are_killed_leave_nothing_undone(
     for key in range(10):
         of_key = [output for output in outputs if output[:1] == b"%d" % key]
         assert of_key == [b"%d%d" % (key, n + 1) for n in range(200)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the environment of processes")
+def test_neither_processes_nor_their_agent_show_the_token(
+    reference: ApplicationRef, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = "a token that is long enough"
+    monkeypatch.setenv(TOKEN_VARIABLE, token)
+    monkeypatch.setenv("WALLAROO_OTHER", "is kept")
+    application = reference.load()
+    with gateway_side(tmp_path, application) as gateway:
+        with running(gateway, reference, Store(), 1) as processes:
+            submit(gateway, application, [("in", b"a")])
+            wait_until_processed(gateway, 1)
+            agent = psutil.Process(processes.agent.process.pid)
+            shown = [process.environ() for process in (agent, *agent.children())]
+            processes.feed.finish_epoch()
+    assert len(shown) == 2 + PARTITIONS
+    assert {environment["WALLAROO_OTHER"] for environment in shown} == {"is kept"}
+    assert not any(token in environment.values() for environment in shown)
 
 
 def test_a_message_that_kills_its_process_becomes_a_dead_letter(
