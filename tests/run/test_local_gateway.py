@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from wallaroo.api.addresses import Address
 from wallaroo.cli.gateway import command_line
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.local_gateway import LocalGateway
-from wallaroo.run.settings import Address, LocalSettings
+from wallaroo.run.settings import LocalSettings
 from wallaroo.system.credentials import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 
 

@@ -196,13 +196,15 @@ def test_neither_processes_nor_their_agent_show_the_token(
     monkeypatch.setenv(TOKEN_VARIABLE, token)
     monkeypatch.setenv("WALLAROO_OTHER", "is kept")
     application = reference.load()
-    with gateway_side(tmp_path, application) as gateway:
-        with running(gateway, reference, Store(), 1) as processes:
-            submit(gateway, application, [("in", b"a")])
-            wait_until_processed(gateway, 1)
-            agent = psutil.Process(processes.agent.process.pid)
-            shown = [process.environ() for process in (agent, *agent.children())]
-            processes.feed.finish_epoch()
+    with (
+        gateway_side(tmp_path, application) as gateway,
+        running(gateway, reference, Store(), 1) as processes,
+    ):
+        submit(gateway, application, [("in", b"a")])
+        wait_until_processed(gateway, 1)
+        agent = psutil.Process(processes.agent.process.pid)
+        shown = [process.environ() for process in (agent, *agent.children())]
+        processes.feed.finish_epoch()
     assert len(shown) == 2 + PARTITIONS
     assert {environment["WALLAROO_OTHER"] for environment in shown} == {"is kept"}
     assert not any(token in environment.values() for environment in shown)
