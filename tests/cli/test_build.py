@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,8 @@ def test_it_builds_with_whichever_engine_there_is(engines: Path, engine: str) ->
         "--build-arg=NAME=Word Count Application",
     } <= set(command)
     assert ("--format=docker" in command) == (engine != "docker")
+    (updates,) = (argument for argument in command if argument.startswith("--build-arg=UPDATES="))
+    date.fromisoformat(updates.rpartition("=")[2])
     context = engines / "context"
     assert (context / "Dockerfile").read_text() == (ROOT / "Dockerfile").read_text()
     copied = {file.name for file in (context / "app").iterdir()}

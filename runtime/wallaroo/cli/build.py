@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -92,6 +93,7 @@ def build(
             "NAME": application.name,
             "VERSION": __version__,
             "REVISION": _revision(),
+            "UPDATES": datetime.now(UTC).date().isoformat(),
             **({"BASE": base} if base else {}),
             "BASE_DIGEST": _base_digest(engine, base or _default_base()) or "unknown",
         }
