@@ -15,7 +15,7 @@ import pytest
 
 from tests.gateway.harness import NOWHERE, Authority, Loop
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.connectors.http import server
+from wallaroo.connectors.http import requests, server
 from wallaroo.connectors.http.resolve import HTTPSource
 from wallaroo.connectors.http.source import HTTPSources
 from wallaroo.errors import RuntimeFailure
@@ -192,6 +192,20 @@ def test_a_body_over_the_limit_is_refused_with_and_without_its_length(running: R
         client.request("POST", "/in", iter([b"x" * 60, b"x" * 60]), encode_chunked=True)
         assert client.getresponse().status == 413
     assert running.payloads() == [b"x" * 100]
+
+
+def test_a_body_with_more_lines_than_the_limit_is_refused(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "MOST_LINES", 3)
+    assert running.post(b"a\nb\nc\n", headers=NDJSON).text == "3 accepted\n"
+    assert running.post(b"a\nb\nc", headers=NDJSON).text == "3 accepted\n"
+    for body in (b"a\nb\nc\nd", b"\n\n\n\n"):
+        assert running.post(body, headers=NDJSON)[:2] == (
+            413,
+            "The body has 4 lines; the limit is 3: send several requests.\n",
+        )
+    assert running.payloads() == [b"a", b"b", b"c"] * 2
 
 
 def test_nobody_is_answered_before_the_disk_has_the_messages(running: Running) -> None:

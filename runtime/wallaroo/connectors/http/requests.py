@@ -10,6 +10,9 @@ from wallaroo.gateway.http.origins import Origins
 
 NDJSON = "application/x-ndjson"
 """Content type of bodies with a message on each line."""
+MOST_LINES = 100_000
+"""Lines of a body at most, empty ones included: a line takes ten times as much memory as two
+letters do in the body."""
 _LONGEST_KEY = 255
 
 
@@ -100,13 +103,16 @@ def messages_of(scope: Scope, body: bytes) -> list[bytes]:
     """The messages of *body*.
 
     Raises:
-        Unacceptable: There are none.
+        Unacceptable: There are none, or too many.
     """
     kind = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
     if kind != NDJSON:
         if not body:
             raise Unacceptable(400, "The body is empty; it must be a message.")
         return [body]
+    if (count := body.count(b"\n") + (body[-1:] != b"\n")) > MOST_LINES:
+        reason = f"The body has {count} lines; the limit is {MOST_LINES}: send several requests."
+        raise Unacceptable(413, reason)
     lines = body.split(b"\n")
     if b"\r" in body:
         lines = [line.removesuffix(b"\r") for line in lines]
