@@ -4,7 +4,9 @@
 #
 # APP is a directory in the build's context; `wallaroo build` makes a context for an application
 # that is elsewhere. BASE is a Debian or Ubuntu with a Python from 3.11 to 3.14 among its packages; a tag
-# can change, so name a digest (NAME@sha256:…) to build from the same base each time.
+# can change, so name a digest (NAME@sha256:…) to build from the same base each time. Updates of the
+# distribution are installed in any case; with another value of UPDATES, such as the date, also where
+# the engine has kept the layers of an earlier build.
 #
 # Licence texts are kept: in /usr/share/doc/*/copyright, /opt/java/legal, and below /opt/python and
 # /opt/wallaroo in *.dist-info and pyspark/licenses.
@@ -13,7 +15,8 @@ ARG BASE=docker.io/library/debian:bookworm-slim
 
 # --- Java: only the modules that Spark reaches ---------------------------------------------------
 FROM ${BASE} AS java
-RUN apt-get update -qq \
+ARG UPDATES=""
+RUN : "${UPDATES}" && apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
       openjdk-17-jdk-headless binutils >/dev/null \
  && "$(dirname "$(readlink -f "$(command -v javac)")")/jlink" --output /opt/java \
@@ -77,7 +80,9 @@ RUN sh requirements.sh /app/requirements.txt installed.txt /opt/wallaroo \
 
 # --- what runs -----------------------------------------------------------------------------------
 FROM ${BASE}
-RUN apt-get update -qq \
+ARG UPDATES=""
+RUN : "${UPDATES}" && apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get upgrade -y -qq >/dev/null \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
       python3 tini libstdc++6 zlib1g >/dev/null \
  && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* /usr/share/man/* \

@@ -121,3 +121,25 @@ def test_java_comes_with_its_licence(tmp_path: Path) -> None:
     subprocess.run(["sh", "-c", command.replace(" /", f" {tmp_path}/")], check=True)
     kept = tmp_path / "opt" / "java" / "legal" / "copyright"
     assert (kept.is_symlink(), kept.read_text()) == (False, "the licence")
+
+
+APT_GET = """#!/bin/sh
+echo "$@" >>"$LOG"
+"""
+
+
+def test_what_runs_has_the_updates_of_the_distribution(tmp_path: Path) -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    stages = re.split(r"^FROM ", dockerfile, flags=re.MULTILINE)[1:]
+    ends_up = [stage for stage in stages if stage.startswith(("${BASE} AS java\n", "${BASE}\n"))]
+    assert len(ends_up) == 2
+    for stage in ends_up:
+        assert "ARG UPDATES" in stage.partition("apt-get")[0]  # a new date makes the layer anew
+    (tmp_path / "apt-get").write_text(APT_GET)
+    (tmp_path / "apt-get").chmod(0o755)
+    command = re.search(r"^RUN (.*?) \\\n && rm -rf", stages[-1], re.MULTILINE | re.DOTALL)
+    assert command is not None
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LOG": str(tmp_path / "log")}
+    subprocess.run(["sh", "-c", command[1]], env=environment, check=True)
+    done = (tmp_path / "log").read_text().splitlines()
+    assert [line.split()[0] for line in done] == ["update", "upgrade", "install"]

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.connectors.http.test_memory import TIMES
+from tests.formats.test_hostile import SWELLING
 from tests.helpers import ROOT
+from tests.kafka import test_memory as memory
 from wallaroo.cli.gateway import gateway
 from wallaroo.cli.run import run
+from wallaroo.connectors.http.requests import MOST_LINES
 from wallaroo.gateway.chunks import listener as chunks
 from wallaroo.gateway.http.serving import HEAD_BYTES
 from wallaroo.gateway.internal_api import front, service
@@ -20,6 +24,7 @@ from wallaroo.gateway.internal_api.service import MOST_CALLS
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.system.token_attempts import Attempts
+from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
 PAGE = " ".join((ROOT / "SECURITY.md").read_text().split())
 MIB = 1024**2
@@ -82,7 +87,34 @@ def test_the_threat_model_says_of_each_role_what_it_can_do_and_what_not(role: st
         f"one every {Attempts.EVERY_S:g} s, over both ports together",
         f"{SourceLimits.held_bytes // MIB} MiB of incomplete frames over all",
         f"{JournalLimits().streams:,} streams) is rejected or waits",
+        f"{SourceLimits.held_bytes // MIB} MiB over all connections, half of it from one address "
+        f"| {SourceLimits.held_bytes // MIB} MiB | gateway",
+        f"`--max-frame` ({DEFAULT_MAX_FRAME // MIB} MiB), and {MOST_LINES:,} lines | {TIMES} times "
+        "its size | gateway",
+        f"`receive.message.max.bytes` ({memory.BOUND_BYTES // 1_000_000} MB) of contents, then a "
+        f"dead letter | {memory.TIMES} times its contents, and {memory.RECORD_BYTES / 1000} kB for "
+        "each record | gateway",
+        f"{JournalLimits().memory_bytes // MIB} MiB, then sources wait | "
+        f"{JournalLimits().memory_bytes // MIB} MiB | gateway",
     ],
 )
 def test_the_limits_that_the_page_names_are_those_of_the_code(sentence: str) -> None:
     assert sentence in PAGE
+
+
+@pytest.mark.parametrize(
+    ("words", "decoder"),
+    [
+        ("{} times its size in JSON", "json"),
+        ("{} times in MessagePack and Avro", "msgpack"),
+        ("{} times in MessagePack and Avro", "avro, lists"),
+        ("{} times in Protobuf", "protobuf"),
+        ("{} times in CSV", "csv"),
+    ],
+)
+def test_the_multiples_that_the_page_names_are_those_that_a_test_holds(
+    words: str, decoder: str
+) -> None:
+    most = max(one.times for one in SWELLING if one.decoder == decoder)
+    (named,) = re.findall(words.format(r"(\d+)"), PAGE)
+    assert 0.7 * most <= int(named) <= most

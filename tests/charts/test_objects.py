@@ -70,6 +70,15 @@ CASES: dict[str, dict[str, Any]] = {
             "monitors": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
         }
     },
+    "network policies for nobody": {
+        "events": [{"name": "prices", "port": 7020}],
+        "networkPolicy": {
+            "senders": [],
+            "viewers": [],
+            "monitors": [],
+            "egress": {"gateway": [], "driver": [{"ports": [{"port": 6443}]}], "executor": []},
+        },
+    },
     "storage of one's own": {
         "token": {"existingSecret": "mine"},
         "sparkSecret": {"existingSecret": "other"},
@@ -480,17 +489,21 @@ def test_a_receiver_comes_along_only_while_outputs_go_nowhere(helm: Helm) -> Non
     assert receivers(["10.1.2.3:7002"]) == []
 
 
+OWN = {
+    "podSelector": {
+        "matchLabels": {
+            "app.kubernetes.io/name": "word-count",
+            "app.kubernetes.io/instance": "word-count",
+        }
+    }
+}
+"""The pods of a release, as peers."""
+
+
 def test_network_policies_open_what_has_to_be_reached_and_nothing_else(helm: Helm) -> None:
     senders = [{"ipBlock": {"cidr": "10.0.0.0/8"}}]
     objects = helm.objects("word-count", {"networkPolicy": {"senders": senders}})
-    own = {
-        "podSelector": {
-            "matchLabels": {
-                "app.kubernetes.io/name": "word-count",
-                "app.kubernetes.io/instance": "word-count",
-            }
-        }
-    }
+    own = OWN
 
     def opened(name: str) -> dict[tuple[int, ...], Any]:
         rules = one(objects, "NetworkPolicy", name)["spec"]["ingress"]
@@ -518,6 +531,35 @@ def test_named_viewers_and_monitors_are_the_only_ones_besides_the_release(helm: 
 
     assert admitted("-gateway", 7124) == viewers
     assert admitted("-gateway", 7980) == admitted("-driver", 7980) == monitors
+
+
+def test_an_empty_list_of_peers_is_nobody_but_the_release(helm: Helm) -> None:
+    objects = helm.objects("word-count", CASES["network policies for nobody"])
+    for name, port in (
+        ("-gateway", 7010),
+        ("-gateway", 7020),
+        ("-gateway", 7980),
+        ("-driver", 7980),
+    ):
+        rules = one(objects, "NetworkPolicy", name)["spec"]["ingress"]
+        (peers,) = (r["from"] for r in rules if port in [p["port"] for p in r["ports"]])
+        assert peers == [OWN]
+
+
+def test_connections_of_a_component_are_limited_to_those_that_are_listed(helm: Helm) -> None:
+    def policy(values: dict[str, Any], name: str) -> tuple[list[str], Any]:
+        spec = one(helm.objects("word-count", values), "NetworkPolicy", name)["spec"]
+        return spec["policyTypes"], spec.get("egress")
+
+    always = [
+        {"to": [OWN]},
+        {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
+    ]
+    server = {"to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}], "ports": [{"port": 6443}]}
+    values = {"networkPolicy": {"egress": {"driver": [server], "executor": []}}}
+    assert policy({}, "-gateway") == policy(values, "-gateway") == (["Ingress"], None)
+    assert policy(values, "-driver") == (["Ingress", "Egress"], [*always, server])
+    assert policy(values, "-executor") == (["Ingress", "Egress"], always)
 
 
 def test_the_engine_reaches_the_gateway_at_a_second_port(helm: Helm) -> None:

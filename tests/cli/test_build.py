@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from tests.helpers import ROOT
+from wallaroo.cli.image_files import SECRETS
 from wallaroo.cli.main import main
 
 ENGINE = (
@@ -32,7 +34,7 @@ if sys.argv[1] == "images":
     print("769 MB")
 else:
     (here / "asked.json").write_text(json.dumps(sys.argv[1:]))
-    shutil.copytree(sys.argv[-1], here / "context")
+    shutil.copytree(sys.argv[-1], here / "context", symlinks=True)
     sys.exit((here / "fails").exists())
 """
 )
@@ -82,6 +84,8 @@ def test_it_builds_with_whichever_engine_there_is(engines: Path, engine: str) ->
         "--build-arg=NAME=Word Count Application",
     } <= set(command)
     assert ("--format=docker" in command) == (engine != "docker")
+    (updates,) = (argument for argument in command if argument.startswith("--build-arg=UPDATES="))
+    date.fromisoformat(updates.rpartition("=")[2])
     context = engines / "context"
     assert (context / "Dockerfile").read_text() == (ROOT / "Dockerfile").read_text()
     copied = {file.name for file in (context / "app").iterdir()}
@@ -196,3 +200,118 @@ def test_a_base_with_a_malformed_digest_is_refused(engines: Path) -> None:
     assert code == 2
     assert f"--base {base}: expected NAME@sha256: and 64 hexadecimal digits" in said
     assert not (engines / "asked.json").exists()
+
+
+SECRETIVE = """
+import wallaroo
+
+def application_setup(args):
+    source = wallaroo.source("In", wallaroo.HTTPSourceConfig("127.0.0.1", 0, bytes.decode))
+    sink = wallaroo.WebhookSinkConfig(
+        "https://hooks.example.org", wallaroo.encoder(str.encode), headers_file="hook.headers"
+    )
+    events = wallaroo.SSESinkConfig("127.0.0.1", 0, str, token_file="keys/viewers")
+    return wallaroo.build_application("secretive", source.to_sinks([sink, events]))
+"""
+
+
+def secretive(directory: Path, *files: str) -> Path:
+    """An application that names files as secret, with *files* beside it."""
+    directory.mkdir()
+    (directory / "application.py").write_text(SECRETIVE)
+    for name in ("hook.headers", "keys/viewers", *files):
+        (directory / name).parent.mkdir(exist_ok=True)
+        (directory / name).write_text(name)
+    return directory
+
+
+def in_image(engines: Path) -> set[str]:
+    app = engines / "context" / "app"
+    return {str(file.relative_to(app)) for file in app.rglob("*") if not file.is_dir()}
+
+
+def test_secrets_stay_out_of_an_image_and_are_named(engines: Path, tmp_path: Path) -> None:
+    install(engines, "docker")
+    app = secretive(tmp_path / "app", ".env", ".env.example", "keys/server.key", "ca.pem")
+    (app / "client.pem").write_text("-----BEGIN RSA PRIVATE KEY-----\nx\n")
+    code, said = build(str(app), "-t", "votes:1")
+    assert code == 0, said
+    assert in_image(engines) == {"application.py", ".env.example", "ca.pem"}
+    assert (
+        "left out of the image (secret; a line such as !NAME in .dockerignore keeps one): "
+        ".env, client.pem, keys/server.key\n"
+    ) in said
+    assert (
+        "left out of the image (named as secret by the application, or by a variable): "
+        "hook.headers, keys/viewers\n"
+    ) in said
+
+
+def test_a_build_of_this_repository_leaves_out_the_same_secrets() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert lines[-len(SECRETS) :] == list(SECRETS)
+
+
+def test_files_of_settings_that_variables_name_stay_out(
+    engines: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(engines, "docker")
+    app = secretive(tmp_path / "app", "kafka.properties", "more.properties", "registry.properties")
+    files = [app / "kafka.properties", app / "more.properties"]
+    monkeypatch.setenv("WALLAROO_KAFKA_SETTINGS", ":".join(map(str, files)))
+    monkeypatch.setenv("WALLAROO_SCHEMA_REGISTRY_SETTINGS", str(app / "registry.properties"))
+    assert build(str(app), "-t", "votes:1")[0] == 0
+    assert in_image(engines) == {"application.py"}
+
+
+def test_what_a_dockerignore_names_stays_out(engines: Path, tmp_path: Path) -> None:
+    install(engines, "docker")
+    files = ("data/all.csv", "data/small.csv", "notes.md", "dev.key", ".env", "a/b.log", "a/c")
+    app = secretive(tmp_path / "app", *files)
+    (app / ".dockerignore").write_text(
+        "# what only developers need\n\ndata\n!data/small.csv\n/*.md\n**/*.log\n!dev.key\n"
+        "!hook.headers\n.dockerignore\n"
+    )
+    code, said = build(str(app), "-t", "votes:1")
+    assert code == 0, said
+    assert in_image(engines) == {"application.py", "data/small.csv", "dev.key", "a/c"}
+    assert (
+        "left out of the image (by .dockerignore): .dockerignore, a/b.log, data/all.csv, notes.md\n"
+    ) in said
+
+
+def test_a_line_of_a_dockerignore_that_is_no_pattern_is_told(engines: Path, tmp_path: Path) -> None:
+    install(engines, "docker")
+    app = secretive(tmp_path / "app")
+    (app / ".dockerignore").write_text("notes\n[z-a]\n")
+    code, said = build(str(app), "-t", "votes:1")
+    assert code == 2
+    assert "line 2 of .dockerignore is no pattern: '[z-a]' (bad character range z-a)" in said
+
+
+def test_links_do_not_lead_out_of_the_application(engines: Path, tmp_path: Path) -> None:
+    install(engines, "docker")
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "diary").write_text("mine")
+    app = secretive(tmp_path / "app", "lib/words", ".env")
+    (tmp_path / "linked").symlink_to(app)
+    for name, leads_to in {
+        "out": tmp_path / "private",
+        "diary": Path("../private/diary"),
+        "nowhere": Path("gone"),
+        "settings": Path(".env"),
+        "words": app / "lib" / "words",
+        "lib/all": Path("..", "lib"),
+    }.items():
+        (app / name).symlink_to(leads_to)
+    code, said = build(str(tmp_path / "linked"), "-t", "votes:1")
+    assert code == 0, said
+    copied = engines / "context" / "app"
+    assert in_image(engines) == {"application.py", "lib/words", "words"}
+    assert (copied / "words").readlink() == Path("lib/words")
+    assert (copied / "lib" / "all").readlink() == Path()
+    assert (
+        "left out of the image (links that lead nowhere, or out of the directory): "
+        "diary, nowhere, out\n"
+    ) in said
+    assert ".env, settings\n" in said

@@ -13,6 +13,7 @@ import pytest
 import wallaroo
 from tests.applications.counting import Count, count, decode, encode
 from tests.dataflow.harness import Driven, chunks
+from wallaroo.dataflow import exchange
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.packing import holds_rows
 from wallaroo.dataflow.results import TaskResults
@@ -67,21 +68,48 @@ def route(driven: Driven, *payloads: bytes) -> list[Packed]:
 MANY = [b"%d" % number for number in range(100)]
 
 
+LISTED = [payload.decode() for payload in MANY]
+
+
 @pytest.mark.parametrize("steps", [(), (odd_ones,)])
-def test_the_block_after_one_of_many_keys_travels_as_rows(steps: Any) -> None:
-    driven = Driven(application_of(*steps))
-    assert not any(holds_rows(packed.blob) for packed in route(driven, *MANY))
-    assert all(holds_rows(packed.blob) for packed in route(driven, *[b"a"] * 100))
-    assert not any(holds_rows(packed.blob) for packed in route(driven, b"a"))
+@pytest.mark.parametrize("keys", [None, LISTED], ids=["any key", "listed keys"])
+def test_a_chunk_of_many_keys_travels_as_rows_and_one_of_few_in_groups(
+    steps: Any, keys: list[str] | None
+) -> None:
+    driven = Driven(application_of(*steps, keys=keys))
+    assert all(holds_rows(packed.blob) for packed in route(driven, *MANY))
+    assert not any(holds_rows(packed.blob) for packed in route(driven, *[b"7"] * 100))
+    assert all(holds_rows(packed.blob) for packed in route(driven, b"7"))
 
 
-def test_keys_that_are_listed_travel_in_groups() -> None:
-    driven = Driven(application_of(keys=[payload.decode() for payload in MANY]))
-    for _ in range(2):
-        assert not any(holds_rows(packed.blob) for packed in route(driven, *MANY))
+def test_what_a_chunk_begins_as_it_ends_as(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "_AT_ONCE", 100)
+    driven = Driven(application_of())
+    sent = [("in", payload) for payload in [*MANY, *[b"7"] * 1_000]]
+    cuts = [1 if number == 100 else 0 for number in range(len(sent))]
+    (batch,) = chunks(driven.program.application, sent, cuts)
+    (block,) = batch
+    results = TaskResults(lambda _outputs, _tally: None)
+    assert len(block) == 2
+    assert all(holds_rows(packed.blob) for packed in Router(driven.program, results).route(block))
 
 
-@pytest.mark.parametrize("sparse", [set(), {0}], ids=["groups", "rows"])
+@pytest.mark.parametrize("dense", [0, 1_000], ids=["groups", "rows"])
+def test_messages_of_keys_that_are_not_listed_are_dropped(
+    dense: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "_DENSE", dense)
+    driven = Driven(application_of(keys=["a", "b"]))
+    sent = [("in", payload) for payload in (b"a", b"c", b"b", b"a", b"d", b"c")]
+    for batch in chunks(driven.program.application, sent, [0] * len(sent)):
+        driven.batch(batch)
+    assert sorted(driven.outputs["in"]) == [b"a: 1", b"a: 2", b"b: 1"]
+    assert driven.tally.unknown_keys == {("seen", "'c'"): 2, ("seen", "'d'"): 1}
+    arrivals = sorted((letter.key, letter.arrival) for letter in driven.tally.letters)
+    assert arrivals == [("'c'", 1), ("'c'", 5), ("'d'", 4)]
+
+
+@pytest.mark.parametrize("dense", [0, 1_000], ids=["groups", "rows"])
 @pytest.mark.parametrize(
     ("odd", "step"),
     [
@@ -93,10 +121,10 @@ def test_keys_that_are_listed_travel_in_groups() -> None:
 )
 @pytest.mark.parametrize("steps", [(), (odd_ones,)], ids=["payloads", "messages"])
 def test_what_cannot_travel_is_set_aside_and_the_rest_arrives(
-    steps: Any, odd: bytes, step: str, sparse: set[int]
+    steps: Any, odd: bytes, step: str, dense: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(exchange, "_DENSE", dense)
     driven = Driven(application_of(*steps))
-    driven.program.sparse = set(sparse)
     sent = [("in", payload) for payload in (b"a", odd, b"a", b"b")]
     for batch in chunks(driven.program.application, sent, [0, 0, 1, 0]):
         driven.batch(batch)

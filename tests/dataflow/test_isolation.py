@@ -271,7 +271,7 @@ def test_messages_that_spoil_an_entity_do_not_hide_which_message_ends_its_proces
 ) -> None:
     reference = ApplicationRef(str(MISBEHAVING), ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"))
     outputs, set_aside = isolated_and_saved(reference.load(), texts)
-    assert outputs == b"a 1\na 2\nb 1\nb 2\nb 3\n"
+    assert sorted(outputs.splitlines()) == [b"a 1", b"a 2", b"b 1", b"b 2", b"b 3"]
     assert set_aside == sum(len(text) > 1 for text in texts)
 
 
@@ -295,7 +295,7 @@ def test_messages_that_fork_and_messages_that_spoil_leave_the_others_alone() -> 
     texts = [f"{'abc'[n % 3]} {n} {kind}" for n, kind in enumerate(kinds)]
     outputs, set_aside = isolated_and_saved(resolve(builder.build()), texts)
     fine = [text for text in texts if text.endswith("fine")]
-    assert outputs == "".join(sorted(fine)).encode()
+    assert outputs == "".join(fine).encode()
     assert set_aside == len(texts) - len(fine)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable
@@ -16,10 +17,12 @@ from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker, Cluster
 from tests.kafka.harness import topics, wait_delivered
 from wallaroo.connectors.kafka.client import TopicClient
-from wallaroo.connectors.kafka.records import packed_output
+from wallaroo.connectors.kafka.records import KafkaRecord, packed_output, unpacked
 from wallaroo.connectors.kafka.resolve import KafkaSink
 from wallaroo.connectors.kafka.sink import KafkaSinkWriter
 from wallaroo.connectors.kafka.topic import Topic
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.outbox.outbox import Outbox
 
 
@@ -51,8 +54,10 @@ def test_outputs_are_there_once_whatever_step_of_a_transaction_is_the_last(
 
 
 def test_an_output_for_a_partition_that_there_is_not_waits_and_is_named(broker: Broker) -> None:
-    topic = broker.topic()
-    with topics(source=broker.topic(), sink=topic, brokers=broker.address) as app:
+    topic, options = broker.topic(), ", on_refused='wait'"
+    with topics(
+        source=broker.topic(), sink=topic, brokers=broker.address, sink_options=options
+    ) as app:
         with app.running() as client:
             elsewhere = packed_output((b"x", b"key", 999))
             app.publish_these(b"\0first", b"\0second", elsewhere, b"\0after")
@@ -61,6 +66,79 @@ def test_an_output_for_a_partition_that_there_is_not_waits_and_is_named(broker: 
             wait_until(lambda: named in (client.status().sinks[0].problem or ""), "the problem")
             assert "a partition of it, does not exist" in (client.status().sinks[0].problem or "")
         assert broker.values(topic) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("transactions", [True, False])
+def test_outputs_that_the_topic_does_not_take_become_dead_letters(
+    transactions: bool, broker: Broker
+) -> None:
+    topic = broker.topic(max_message_bytes="1000")
+    options = f", transactions={transactions}, settings={{'message.max.bytes': 5000}}"
+    with (
+        topics(
+            source=broker.topic(), sink=topic, brokers=broker.address, sink_options=options
+        ) as app,
+        app.running() as client,
+    ):
+        refused = {
+            4: (packed_output((b"where", b"key", 999)), "partition 999 does not exist"),
+            7: (b"\0" + b"b" * 2000, "2,001 bytes: a record is too large"),  # for the brokers
+            8: (b"\0" + b"c" * 6000, "6,001 bytes: a record is too large"),  # for the client
+            12: (packed_output(KafkaRecord(b"when", timestamp_ms=1 << 62)), "timestamp"),
+        }
+        good = {at: b"\0%d" % at for at in range(1, 21) if at not in refused}
+        app.publish_these(*((refused.get(at) or (good[at],))[0] for at in range(1, 21)))
+        wait_delivered(client)
+        letters = {letter.place: letter for letter in client.letters(Choice(), 100)}
+        assert letters.keys() == {f"output {at}" for at in refused}
+        for at, (output, reason) in refused.items():
+            letter = letters[f"output {at}"]
+            assert reason in letter.error
+            assert letter.payload == unpacked(output).value
+        assert letters["output 4"].key == "b'key'"
+        assert client.status().sinks[0].problem is None
+        wanted = [one[1:] for one in good.values()]
+        assert (broker.values(topic) if transactions else once(broker.values(topic))) == wanted
+
+
+@pytest.mark.parametrize("place", ["kafka-sink-before-commit", "kafka-sink-after-commit"])
+def test_a_refused_output_becomes_one_dead_letter_if_the_gateway_is_killed(
+    place: str, broker: Broker
+) -> None:
+    topic = broker.topic()
+    with topics(source=broker.topic(), sink=topic, brokers=broker.address) as app:
+        some = [b"\0before", *[packed_output((b"x", b"key", 999))] * 2, b"\0after"]
+        with app.started() as (client, gateway):
+            wait_delivered(client)
+            (app.faults / place).touch()
+            with contextlib.suppress(RuntimeFailure):
+                app.publish_these(*some, patient=False)
+            assert gateway.wait(PATIENCE_S) != 0
+        with app.running() as client:
+            app.publish_these(b"\0later")
+            wait_delivered(client)
+            places = [letter.place for letter in client.letters(Choice(), 100)]
+            assert places == ["output 2", "output 3"]
+        assert broker.values(topic) == [b"before", b"after", b"later"]
+
+
+def test_an_output_for_a_partition_that_was_added_meanwhile_is_written(broker: Broker) -> None:
+    topic = broker.topic()
+    with (
+        topics(source=broker.topic(), sink=topic, brokers=broker.address) as app,
+        app.running() as client,
+    ):
+        app.publish_these(b"\0before")
+        wait_delivered(client)
+        broker.grow(topic, 3)
+        app.publish_these(packed_output((b"new", b"key", 2)))
+        wait_delivered(client)
+        assert not client.letters(Choice(), 100)
+        assert broker.values(topic) == [b"before", b"new"]
+
+
+def once(values: list[bytes]) -> list[bytes]:
+    return [*dict.fromkeys(values)]
 
 
 def test_without_transactions_outputs_are_written_at_least_once(broker: Broker) -> None:
@@ -97,8 +175,10 @@ def test_outputs_wait_for_room_in_a_short_queue_of_the_client(broker: Broker) ->
 
 
 def test_an_output_over_the_limit_waits_and_says_so(broker: Broker) -> None:
-    topic = broker.topic(max_message_bytes="1000")
-    with topics(source=broker.topic(), sink=topic, brokers=broker.address) as app:
+    topic, options = broker.topic(max_message_bytes="1000"), ", on_refused='wait'"
+    with topics(
+        source=broker.topic(), sink=topic, brokers=broker.address, sink_options=options
+    ) as app:
         with app.running() as client:
             app.publish(1)
             wait_delivered(client)
@@ -115,7 +195,9 @@ def test_the_outputs_before_one_over_the_limit_are_written(
 ) -> None:
     by_brokers = refused_by == "the brokers"
     topic = broker.topic(max_message_bytes="1000" if by_brokers else "1000000")
-    options = f", transactions={transactions}, settings={{'message.max.bytes': 5000}}"
+    options = (
+        f", transactions={transactions}, settings={{'message.max.bytes': 5000}}, on_refused='wait'"
+    )
     with topics(
         source=broker.topic(), sink=topic, brokers=broker.address, sink_options=options
     ) as app:
@@ -131,7 +213,7 @@ def test_the_outputs_before_one_over_the_limit_are_written(
         if transactions:
             assert broker.values(topic) == small
         else:
-            assert [*dict.fromkeys(broker.values(topic))] == small
+            assert once(broker.values(topic)) == small
 
 
 def test_a_backlog_that_does_not_fit_in_the_time_of_a_transaction_goes_out_in_parts(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -22,6 +24,8 @@ from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.wire.framing import Framing
+from wallaroo.wire.refusals import refusal_reason
 
 
 @pytest.fixture
@@ -210,7 +214,7 @@ def test_a_broker_without_tls_and_one_that_is_not_there_are_told(broker: Broker)
             assert told in problem_of_source(client)
 
 
-def test_a_record_over_the_limit_stops_the_source_behind_those_before_it(
+def test_a_record_over_the_limit_is_refused_and_those_behind_it_are_read(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = broker.topic()
@@ -218,21 +222,80 @@ def test_a_record_over_the_limit_stops_the_source_behind_those_before_it(
     for value in (b"first", None, b"x" * 2000, b"last"):
         producer.produce(topic, value, b"key")
     producer.flush()
-    journal = Journal(tmp_path / "journal.db", JournalLimits())
     framing = dataclasses.replace(U32, max_frame=1000)
-    source = KafkaSource("lines", framing, bytes, NOWHERE, Topic(topic, broker.address))
-    reader = KafkaReader(0, source, journal)
+    with reading(broker, topic, tmp_path, framing) as (journal, reader):
+        assert journal.wait_accepted(0, 4, PATIENCE_S)
+        first, empty, refused, last = payloads(journal)
+        assert (first, empty, last) == (b"first", b"", b"last")
+        assert refusal_reason(refused) == (
+            f"record 2 of partition 0 of topic {topic} has 2000 bytes; the limit is 1000: raise "
+            f"--max-frame for those after it; its value begins with b'{'x' * 100}'…"
+        )
+        assert Positions.decoded(journal.reached("lines") or b"").offsets == {0: 4}
+        assert reader.problem is None
+
+
+@pytest.mark.parametrize("behind", [[b"c"], []], ids=["records behind it", "nothing behind it"])
+@pytest.mark.parametrize("count", [1, 50])
+def test_a_batch_that_the_client_cannot_unpack_is_refused_once(
+    broker: Broker, tmp_path: Path, count: int, behind: list[bytes]
+) -> None:
+    topic = broker.topic(2)
+    broker.write(topic, b"a", b"b")
+    large: dict[str, Any] = {"compression.type": "zstd", "linger.ms": 500}
+    broker.write(topic, *[b"\0" * 10_000] * count, **large)
+    broker.write(topic, *behind)
+    broker.write(topic, *[b"other"] * 20, partition=1)
+    small = {
+        "message.max.bytes": 5000,
+        "fetch.max.bytes": 5000,
+        "receive.message.max.bytes": 6000,
+    }
+    due = 2 + 1 + len(behind) + 20
+    with reading(broker, topic, tmp_path, U32, small) as (journal, reader):
+        assert journal.wait_accepted(0, due, PATIENCE_S)
+        (refused,) = [one for one in payloads(journal) if refusal_reason(one)]
+        records = "record 2" if count == 1 else f"records 2 to {count + 1}"
+        assert (refusal_reason(refused) or "").startswith(
+            f"{records} of partition 0 of topic {topic} at {broker.address}: the batch cannot be "
+            "unpacked: "
+        )
+        broker.write(topic, b"d")
+        assert journal.wait_accepted(0, due + 1, PATIENCE_S)
+        read = [one for one in payloads(journal) if one not in {refused, b"other"}]
+        assert read == [b"a", b"b", *behind, b"d"]
+        assert payloads(journal).count(b"other") == 20
+        assert reader.problem is None
+
+
+@contextlib.contextmanager
+def reading(
+    broker: Broker,
+    topic: str,
+    directory: Path,
+    framing: Framing,
+    settings: Mapping[str, int] | None = None,
+) -> Iterator[tuple[Journal, KafkaReader]]:
+    """A reader of *topic*, and the journal that it fills."""
+    journal = Journal(directory / "journal.db", JournalLimits())
+    at = Topic(topic, broker.address, settings or {})
+    reader = KafkaReader(0, KafkaSource("lines", framing, bytes, NOWHERE, at), journal)
     reader.start()
     try:
-        told = "record 2 of partition 0 has 2000 bytes"
-        wait_until(lambda: told in (reader.problem or ""), "the problem")
-        assert journal.wait_accepted(0, 2, PATIENCE_S)
-        (block,) = journal.read(0, journal.end)
-        assert [U32.split(chunk.data) for chunk in block] == [[b"first", b""]]
-        assert Positions.decoded(journal.reached("lines") or b"").offsets == {0: 2}
+        yield journal, reader
     finally:
         reader.stop()
         journal.close()
+
+
+def payloads(journal: Journal) -> list[bytes]:
+    """All that *journal* has, in order."""
+    return [
+        payload
+        for blocks in journal.read(0, journal.end)
+        for block in blocks
+        for payload in U32.split(block.data)
+    ]
 
 
 def test_a_full_journal_holds_reading_back(broker: Broker, tmp_path: Path) -> None:

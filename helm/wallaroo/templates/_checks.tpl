@@ -146,7 +146,7 @@ tls.sources.clientAuthorities is set, and helm test has no certificate to show: 
 {{- end }}
 
 {{- define "wallaroo.checks.dashboard" -}}
-{{- if and .Values.dashboard.enabled (not .Values.dashboard.tokenSecret) (not (and .Values.networkPolicy.enabled .Values.networkPolicy.monitors)) }}
+{{- if and .Values.dashboard.enabled (not .Values.dashboard.tokenSecret) (not (and .Values.networkPolicy.enabled (kindIs "slice" .Values.networkPolicy.monitors))) }}
 dashboard.enabled is true, and anyone who reaches it could view keys, state and failed messages: set dashboard.tokenSecret to a Secret with a token, or name who may reach it in networkPolicy.monitors, with networkPolicy.enabled=true.
 {{- end -}}
 {{- end }}

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from wallaroo import __version__
+from wallaroo.api.secret_files import named_secret_files
+from wallaroo.cli.image_files import CACHES, ImageFiles
 from wallaroo.cli.options import application_without_addresses
+from wallaroo.codecs._settings import VARIABLE as REGISTRY_SETTINGS
+from wallaroo.connectors.kafka.settings import VARIABLE as KAFKA_SETTINGS
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.shipped_files import PACKAGE, SHIPPED, shipped_file
 
@@ -23,19 +29,11 @@ _CHECKS = {"docker": "version", "podman": "info", "buildah": "version"}
 _CHECK_S = 15.0
 """Seconds that this command may take; a daemon may have to start first."""
 _FILES = ("Dockerfile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE")
-_DIRECTORIES = ("apps", "helm", "image")
+_DIRECTORIES = ("helm", "image")
+_EXAMPLES = "apps"
 _COMMAND = "wallaroo_command.py"
 """What the command loads first, beside the package."""
-_CACHES = (
-    "__pycache__",
-    ".git",
-    ".venv",
-    ".wallaroo",
-    ".pytest_cache",
-    ".mypy_cache",
-    ".ruff_cache",
-)
-_IGNORED = shutil.ignore_patterns(*_CACHES)
+_IGNORED = shutil.ignore_patterns(*CACHES)
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _APP = "app"
 """Directory of the application in the build's context."""
@@ -73,8 +71,10 @@ def build(
     """Build an image of APP, a directory with an application.py or a single file.
 
     The image contains the runtime, Spark, Java, and the packages listed in the application's
-    requirements.txt, if it has one. APP ARGS, if the application needs any to load, are only used
-    to check it, here and in the image; they are not stored in the image.
+    requirements.txt, if it has one. What its .dockerignore names is left out, as are secrets: files
+    that the application names as such, private keys, .env, and the like. APP ARGS, if the
+    application needs any to load, are only used to check it, here and in the image; they are not
+    stored in the image.
 
     \b
     Example:
@@ -93,6 +93,7 @@ def build(
             "NAME": application.name,
             "VERSION": __version__,
             "REVISION": _revision(),
+            "UPDATES": datetime.now(UTC).date().isoformat(),
             **({"BASE": base} if base else {}),
             "BASE_DIGEST": _base_digest(engine, base or _default_base()) or "unknown",
         }
@@ -158,19 +159,30 @@ def _fill(context: Path, app: Path) -> None:
     try:
         for name in _FILES:
             shutil.copy2(shipped_file(name), context / name)
+        ImageFiles(shipped_file(_EXAMPLES)).copy(context / _EXAMPLES)
         for name in _DIRECTORIES:
             shutil.copytree(shipped_file(name), context / name, ignore=_IGNORED)
         package = context / "runtime" / PACKAGE.name
-        shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns(*_CACHES, SHIPPED))
+        shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns(*CACHES, SHIPPED))
         shutil.copy2(PACKAGE.parent / _COMMAND, package.parent)
         if app.is_dir():
-            shutil.copytree(app, context / _APP, ignore=_IGNORED)
+            files = ImageFiles(app, _secret_files())
+            files.copy(context / _APP)
+            for line in files.report():
+                click.echo(line, err=True)
         else:
             (context / _APP).mkdir()
             shutil.copy2(app, context / _APP / "application.py")
     except OSError as error:
         msg = f"the build's files cannot be copied: {error}"
         raise RuntimeFailure(msg) from error
+
+
+def _secret_files() -> set[Path]:
+    """The files that the loaded application or a variable names as secret."""
+    kafka = os.environ.get(KAFKA_SETTINGS, "").split(":")
+    named = filter(None, [*kafka, os.environ.get(REGISTRY_SETTINGS)])
+    return {*named_secret_files(), *(Path(name).absolute() for name in named)}
 
 
 def _revision() -> str:

@@ -35,7 +35,7 @@ from wallaroo.gateway.settings import GatewaySettings, check_sinks
 from wallaroo.model.application import Application
 from wallaroo.observability import log_channel, logs
 from wallaroo.run.settings import GatewayProcessSettings, host_and_port
-from wallaroo.system.credentials import TOKEN_VARIABLE
+from wallaroo.system.credentials import forget_token
 from wallaroo.system.lifeline import end_with_stdin
 from wallaroo.system.private_files import private_files, warn_if_open
 from wallaroo.system.tls import TLSFiles
@@ -106,7 +106,7 @@ def gateway(child: bool, **options: Any) -> None:
         secret = options["listen_tls_cert"] is not None
         options["listen"] = _location(options["listen"], secret=secret)
     settings = OPTIONS.fill(options)
-    os.environ.pop(TOKEN_VARIABLE, None)  # for drivers, not for user code here
+    forget_token()  # for drivers, not for user code here
     if parent is None:  # otherwise the parent has warned
         warn_if_open(settings.gateway.directory, "wallaroo.gateway")
     with (

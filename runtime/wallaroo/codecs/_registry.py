@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
+from wallaroo.api.secret_files import secret_file
 from wallaroo.codecs._http import NotThere, RegistryRefusal, Unanswered, ask
 from wallaroo.codecs._settings import VARIABLE, settings_of
 from wallaroo.codecs.waiting import waits
@@ -90,6 +91,7 @@ class SchemaRegistry:
     def __init__(self, url: str, *, settings_file: str | os.PathLike[str] | None = None) -> None:
         self._urls = _checked_urls(url)
         self._file = settings_file
+        secret_file(settings_file)
         self._limits = Limits()
         self._schemas: dict[int, Schema] = {}
         self._unknown: dict[int, float] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import ipaddress
 import math
 from collections.abc import Collection
 
@@ -14,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from wallaroo.gateway.http.hosts import may_be_ours, name_in
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.token_attempts import Attempts
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _CHALLENGE = 'Basic realm="the dashboard: any name, and its token as the password"'
 
 log = structlog.get_logger("wallaroo.dashboard")
@@ -114,39 +113,6 @@ class Access:
             raise AccessRefused(400, reason, {})
         if self._gate is not None:
             self._gate.check(request)
-
-
-def name_in(host: str) -> str:
-    """The name or address in the header Host.
-
-    Example:
-        >>> name_in("Dashboard:4040"), name_in("[::1]:4040"), name_in("[::1]")
-        ('dashboard', '::1', '::1')
-    """
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
-
-
-def may_be_ours(host: str, *, local: bool) -> bool:
-    """Whether no site of someone else can be called *host*.
-
-    A page of another site can only reach the dashboard through a name of its own that resolves to
-    the dashboard's address. Such a name has a domain, and is not an address.
-
-    Example:
-        >>> [may_be_ours(name, local=False) for name in ("10.0.0.1", "dashboard", "evil.example")]
-        [True, True, False]
-        >>> [may_be_ours(name, local=True) for name in ("localhost", "10.0.0.1", "dashboard")]
-        [True, False, False]
-    """
-    if local:
-        return host in _LOOPBACK
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return bool(host) and "." not in host
-    return True
 
 
 def _shown(header: str) -> bytes | None:

@@ -2,12 +2,15 @@
 
 If many messages share a key, they travel as groups: the bucket is determined once per key, and the
 state computation runs over a list. If keys differ between messages, a group for each would cost
-more than the message, so messages travel as rows, side by side in each bucket.
+more than the message, so messages travel as rows, side by side in each bucket. Which of them it is
+is decided for each chunk and state, as soon as there are messages to judge by.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from wallaroo.dataflow.message_snapshots import Snapshot, restored
@@ -15,20 +18,20 @@ from wallaroo.dataflow.packing import Group, Rows, Runs, packed_group, packed_ro
 from wallaroo.dataflow.paths import key_failed
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults, preview
-from wallaroo.dataflow.rows import Keyed, rows_by_bucket, selected
+from wallaroo.dataflow.rows import Keyed, buckets_of, selected
 from wallaroo.model.keys.buckets import are_safe
 from wallaroo.user_code.callers import runs_step, time_limited
 from wallaroo.wire.records import Packed
 
 _DENSE = 24
 """Minimum average number of messages per key for which groups are worthwhile."""
-_SPREAD_AT_ONCE = 8192
+_AT_ONCE = 8192
 """Messages to distribute to buckets at a time: as many as fit into the processor's cache."""
 
 
 @time_limited
 class Exchange:
-    """Collects the messages of a block of the journal by bucket; for partitions without stamps.
+    """Collects the messages of a chunk by bucket; for partitions without stamps.
 
     Args:
         program: The program.
@@ -38,25 +41,47 @@ class Exchange:
     def __init__(self, program: Program, results: TaskResults) -> None:
         self._program = program
         self._results = results
-        self._as_rows = frozenset(program.sparse)  # fixed during a block, to preserve the order
-        self._runs: list[dict[Any, Runs]] = [{} for _ in program.partitions]
-        self._taken = [0] * len(program.partitions)
-        self._groups: dict[int, Group] = defaultdict(list)
-        self._arrived: dict[int, list[tuple[StatefulStage, Keyed]]] = defaultdict(list)
-        """Messages to distribute as rows, by partition."""
-        self._waiting = [0] * len(program.partitions)
+        self._arrived: dict[int, list[tuple[StatefulStage, Keyed]]] = {}
+        """Messages to distribute, by partition."""
+        self._waiting: dict[int, int] = {}
         """Number of these messages, by partition."""
+        self._as_groups: dict[int, bool] = {}
+        """Whether messages travel as groups, by partition; fixed during a chunk, to preserve the
+        order."""
+        self._runs: dict[int, dict[Any, Runs]] = defaultdict(dict)
+        self._groups: dict[int, Group] = defaultdict(list)
         self._rows: dict[int, list[Rows]] = defaultdict(list)
 
     def add(self, stage: StatefulStage, keyed: Keyed) -> None:
         """Add messages that have arrived at *stage*, in order of arrival."""
-        if stage.partition in self._as_rows:
-            self._arrived[stage.partition].append((stage, keyed))
-            self._waiting[stage.partition] += len(keyed.keys)
-            if self._waiting[stage.partition] >= _SPREAD_AT_ONCE:
-                self._spread(self._arrived.pop(stage.partition))
-                self._waiting[stage.partition] = 0
-            return
+        partition = stage.partition
+        self._arrived.setdefault(partition, []).append((stage, keyed))
+        waiting = self._waiting.get(partition, 0) + len(keyed.keys)
+        self._waiting[partition] = waiting
+        if waiting >= _AT_ONCE:
+            self._distribute(partition)
+
+    def packed(self) -> list[Packed]:
+        """Return the packed messages of each bucket."""
+        for partition in list(self._arrived):
+            self._distribute(partition)
+        return [
+            *(Packed(1, bucket, packed_group(of)) for bucket, of in self._groups.items()),
+            *(Packed(1, bucket, packed_rows(of)) for bucket, of in self._rows.items()),
+        ]
+
+    def _distribute(self, partition: int) -> None:
+        arrived, waiting = self._arrived.pop(partition), self._waiting.pop(partition)
+        as_groups = self._as_groups.get(partition)
+        if as_groups is None:
+            as_groups = self._as_groups[partition] = _are_dense(arrived, waiting)
+        for stage, keyed in arrived:
+            if as_groups:
+                self._take_groups(stage, keyed)
+            else:
+                self._take_rows(stage, keyed)
+
+    def _take_groups(self, stage: StatefulStage, keyed: Keyed) -> None:
         # a dictionary may treat an invalid key as a valid one that equals it
         if not are_safe(keyed.keys):
             keyed = self._with_valid_keys(stage, keyed)
@@ -64,16 +89,6 @@ class Exchange:
             self._add_groups(stage, keyed)
         except Exception:  # nothing has been added yet
             self._add_groups(stage, self._with_valid_keys(stage, keyed))
-
-    def packed(self) -> list[Packed]:
-        """Return the packed messages of each bucket."""
-        for arrived in self._arrived.values():
-            self._spread(arrived)
-        self._note_density()
-        return [
-            *(Packed(1, bucket, packed_group(of)) for bucket, of in self._groups.items()),
-            *(Packed(1, bucket, packed_rows(of)) for bucket, of in self._rows.items()),
-        ]
 
     def _add_groups(self, stage: StatefulStage, keyed: Keyed) -> None:
         items_of: dict[Any, list[Snapshot]] = defaultdict(list)
@@ -84,7 +99,6 @@ class Exchange:
         runs_of_key = self._runs[stage.partition]
         buckets = list(map(self._program.bucket_of, items_of))
         listed = self._program.partitions[stage.partition].keys
-        self._taken[stage.partition] += len(keyed.keys)
         groups = zip(items_of.items(), arrivals_of.values(), buckets, strict=True)
         for (key, items), arrivals, bucket in groups:
             runs = runs_of_key.get(key)
@@ -100,34 +114,44 @@ class Exchange:
             else:
                 runs.append((stage.number, items, arrivals))
 
-    def _spread(self, arrived: list[tuple[StatefulStage, Keyed]]) -> None:
-        """Distribute messages for the stages of one partition to the rows of its buckets."""
+    def _take_rows(self, stage: StatefulStage, keyed: Keyed) -> None:
+        program = self._program
         try:
-            spread = list(rows_by_bucket(arrived, self._program.buckets))
+            buckets = buckets_of(keyed.keys, program.buckets, program.bucket_of)
         except (Exception, SystemExit):
-            valid = [(stage, self._with_valid_keys(stage, keyed)) for stage, keyed in arrived]
-            spread = list(rows_by_bucket(valid, self._program.buckets))
-        for bucket, rows in spread:
-            of_bucket = self._rows[bucket]
-            if of_bucket and of_bucket[-1][:2] == rows[:2]:
-                _, _, *columns = of_bucket[-1]
-                for column, more in zip(columns, rows[2:], strict=True):
-                    column.extend(more)
-            else:
-                of_bucket.append(rows)
+            keyed = self._with_valid_keys(stage, keyed)
+            buckets = buckets_of(keyed.keys, program.buckets, program.bucket_of)
+        listed = program.partitions[stage.partition].keys
+        if listed is not None and not listed.issuperset(keyed.keys):
+            is_listed = [key in listed for key in keyed.keys]
+            others = selected([not one for one in is_listed], *keyed)
+            for key, item, arrival in zip(*others, strict=True):
+                self._unroutable(stage, key, [item], [arrival])
+            *columns, buckets = selected(is_listed, *keyed, buckets)
+            keyed = Keyed(*columns)
+        self._add_rows(stage, keyed, buckets)
 
-    def _note_density(self) -> None:
-        """Note which partitions had few messages per key, for later blocks."""
-        sparse = self._program.sparse
-        for number, runs_of_key in enumerate(self._runs):
-            few = 0 < self._taken[number] <= _DENSE * len(runs_of_key)
-            if few and self._program.partitions[number].keys is None:
-                sparse.add(number)
-        sample = next(iter(self._rows.values()), [])
-        for number in self._as_rows:
-            columns = [keys for partition, _, keys, _, _ in sample if partition == number]
-            if sum(map(len, columns)) > _DENSE * len(set().union(*columns)):
-                sparse.discard(number)
+    def _add_rows(self, stage: StatefulStage, keyed: Keyed, buckets: Sequence[int]) -> None:
+        columns: dict[int, tuple[list[Any], list[Snapshot], list[int]]] = {}
+        for bucket, key, item, arrival in zip(buckets, *keyed, strict=True):
+            of_bucket = columns.get(bucket)
+            if of_bucket is None:
+                of_bucket = columns[bucket] = self._columns(stage, bucket)
+            keys, items, arrivals = of_bucket
+            keys.append(key)
+            items.append(item)
+            arrivals.append(arrival)
+
+    def _columns(
+        self, stage: StatefulStage, bucket: int
+    ) -> tuple[list[Any], list[Snapshot], list[int]]:
+        """Where the rows of *bucket* end, for messages that arrive at *stage*."""
+        rows = self._rows[bucket]
+        if not rows or rows[-1][1] != stage.number:
+            rows.append((stage.partition, stage.number, [], [], []))
+        _, _, *columns = rows[-1]
+        keys, items, arrivals = columns
+        return keys, items, arrivals
 
     def _with_valid_keys(self, stage: StatefulStage, keyed: Keyed) -> Keyed:
         """Return the messages in *keyed* with valid keys; the others are dead-lettered."""
@@ -160,3 +184,14 @@ class Exchange:
             return message if restore is None else restore(message)
         except (Exception, SystemExit):
             return item
+
+
+def _are_dense(arrived: Sequence[tuple[StatefulStage, Keyed]], messages: int) -> bool:
+    """Whether that many *messages* have few keys."""
+    if messages <= _DENSE:
+        return False
+    try:
+        keys = set(chain.from_iterable(keyed.keys for _, keyed in arrived))
+    except (Exception, SystemExit):  # of a value that is no key
+        return False
+    return messages > _DENSE * len(keys)

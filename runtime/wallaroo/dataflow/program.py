@@ -116,8 +116,6 @@ class Program:
         or because of what follows them."""
         self.repeated = self._repeatable()
         """Stages to which payloads cross, because their decoders are declared repeatable."""
-        self.sparse: set[int] = set()
-        """Partitions with few messages per key in the last block; maintained by the exchange."""
 
     @property
     def timed(self) -> frozenset[int]:

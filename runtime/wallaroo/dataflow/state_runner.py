@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from time import perf_counter
 from typing import Any
 
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloadable
+from wallaroo.dataflow.hot_keys import HotKeys
 from wallaroo.dataflow.message_snapshots import Lost
 from wallaroo.dataflow.outgoing_messages import Outgoing
 from wallaroo.dataflow.packing import (
@@ -39,8 +39,7 @@ _TIMED_RUNS = 16
 _FEW_KEYS = 64
 """In groups of at most this number of keys, the messages of all keys are counted."""
 _HOT = 16
-"""In other groups, only keys with at least this number of messages are counted; in rows, one in
-this number of messages."""
+"""In other groups, only keys with at least this number of messages are counted."""
 
 
 @time_limited
@@ -78,6 +77,7 @@ class StateRunner:
         ]
         """Metrics by number of the stage."""
         self._names = {n: program.partitions[n].name for n in program.partitions_at(level)}
+        self._hot = HotKeys(self._names, results.metrics)
         self._restores = [program.restores(stage) for stage in program.stages]
         """Functions that restore messages, by number of the stage; None if unnecessary."""
         self._runs = -1
@@ -95,7 +95,6 @@ class StateRunner:
         self._changes = Changes.none(len(state.entities))
         self._windows.begin(bucket, state, self._timers, self._changes)
         self._timed_states.begin(bucket, state, self._timers, self._expiries, self._changes)
-        self._hot: list[dict[Any, int]] = [defaultdict(int) for _ in self._program.partitions]
         stamped: list[Stamped] = []
         for blob in packed:
             if holds_items(blob):
@@ -112,8 +111,7 @@ class StateRunner:
         self._paths.finish()
         self._paths.count()
         self._results.settle()
-        for number, name in self._names.items():
-            self._results.metrics.add_hot_keys(name, self._hot[number])
+        self._hot.report()
         if self._timed:
             tally, at = self._results.tally, (self._level, bucket)
             tally.due[at], tally.expiries[at] = (
@@ -134,7 +132,7 @@ class StateRunner:
             entities = self._state.entities[number]
             for stage_number, items, arrivals in runs:
                 if len(items) >= hot_from:
-                    self._hot[number][key] += len(items)
+                    self._hot.count(number, key, len(items))
                 entity = repeat(entities.get(key, _MISSING), len(items))
                 stage = self._program.stages[stage_number]
                 self._compute(stage, repeat(key, len(items)), entity, items, arrivals)
@@ -145,10 +143,7 @@ class StateRunner:
             # in bulk, because a loop would wait for the processor's cache at each entity
             entities = list(map(self._state.entities[number].get, keys, repeat(_MISSING)))
             self._compute(self._program.stages[stage_number], keys, entities, items, arrivals)
-            every = 1 if len(keys) <= _FEW_KEYS * _HOT else _HOT
-            for key, count in Counter(keys[::every]).items():
-                if count > 1 or every == 1:
-                    self._hot[number][key] += count * every
+            self._hot.count_all(number, keys)
             self._results.settle()
 
     def _entity(self, number: int, key: Any) -> Any:
@@ -262,7 +257,7 @@ class StateRunner:
 
     def _take(self, stage: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
         """Run *message* through the step of *stage*, and its outputs through what follows."""
-        self._hot[stage.partition][key] += 1
+        self._hot.count(stage.partition, key)
         if isinstance(stage.step, WindowCompute):
             self._windows.take(stage, stage.step, stamp, key, message)
             return

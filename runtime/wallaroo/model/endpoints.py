@@ -56,6 +56,8 @@ class Endpoint(ABC):
 class Source(Endpoint):
     """A named stream of messages."""
 
+    refuses: ClassVar[bool] = False
+    """Whether refusals stand for messages that it cannot take; see `wallaroo.wire.refusals`."""
     framing: MessageFormat
     """Framing of its messages in the journal; for TCP, the framing on the connection."""
     decode: Callable[[bytes], Any]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from wallaroo.api import functions, gathered_functions, joins, state_functions
 from wallaroo.api.places import Place, place_of
@@ -214,6 +215,35 @@ def url_path(path: Any) -> Iterator[str]:
         yield f"path is {path!r}; expected a text that begins with /"
     elif "?" in path or "#" in path:
         yield f"path is {path!r}; expected a path alone, without ? and #"
+
+
+def origins_of_pages(origins: Any) -> Iterator[str]:
+    """What is wrong with the *origins* of pages that may use an endpoint.
+
+    Example:
+        >>> list(origins_of_pages(["https://shop.example.org", "*"]))
+        []
+        >>> list(origins_of_pages("*"))
+        ["origins is the text '*'; expected a list: ['*']"]
+    """
+    if isinstance(origins, str):
+        yield f"origins is the text {origins!r}; expected a list: [{origins!r}]"
+        return
+    for origin in origins:
+        if not _is_origin(origin):
+            yield (
+                f"origins has {origin!r}; expected '*' or an origin, a scheme and a host "
+                "without a path, such as 'https://shop.example.org'"
+            )
+
+
+def _is_origin(origin: object) -> bool:
+    if origin == "*":
+        return True
+    if not isinstance(origin, str):
+        return False
+    parts = urlsplit(origin)
+    return bool(parts.scheme and parts.netloc) and origin == f"{parts.scheme}://{parts.netloc}"
 
 
 def whole_number(name: str, value: object, least: int) -> Iterator[str]:

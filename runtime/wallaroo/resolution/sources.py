@@ -28,6 +28,7 @@ from wallaroo.resolution.problems import (
     whole_number,
 )
 from wallaroo.wire.framing import Framing
+from wallaroo.wire.refusals import decoding_refusals
 
 _PICKLE = Serialization(functools.partial(pickle.dumps, protocol=5), pickle.loads)
 
@@ -61,7 +62,8 @@ class SourceResolver:
         resolving = importlib.import_module(f"{config.connector}.resolve")
         resolved: Source = resolving.source(config, context)
         repeatable = getattr(getattr(config, "decoder", None), "repeatable", False) is True
-        return replace(resolved, repeatable=repeatable)
+        decode = decoding_refusals(resolved.decode) if resolved.refuses else resolved.decode
+        return replace(resolved, repeatable=repeatable, decode=decode)
 
 
 class SourceContext:

@@ -18,6 +18,8 @@ from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.engine import launch
 from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.engine.settings import EngineSettings
+from wallaroo.engine.spark.java import find_java
+from wallaroo.engine.spark.java_version import warn_if_outdated
 from wallaroo.engine.spark.session import Launch
 from wallaroo.gateway.internal_api.client import chunks_address
 from wallaroo.loading.loader import ApplicationRef
@@ -141,6 +143,7 @@ class Lifecycle(ABC):
         """Begin to start the engine, which takes longest; `RunningEngine` completes it."""
         launched = launch(settings, state.layout, scratch)
         self._stack.callback(launched.stop)
+        warn_if_outdated(find_java())
         return launched
 
     def _run_engine(

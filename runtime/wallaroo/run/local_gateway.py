@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from wallaroo.engine.realtime.placement import is_local
 from wallaroo.errors import UsageError
 from wallaroo.gateway.internal_api.location import UNIX, location_of
 from wallaroo.gateway.settings import GatewaySettings
@@ -17,7 +18,12 @@ from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Sink, Source
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
 from wallaroo.run.settings import GatewayProcessSettings, LocalSettings, host_and_port
-from wallaroo.system.credentials import AUTHORITIES_VARIABLE, TOKEN_VARIABLE, read_token
+from wallaroo.system.credentials import (
+    AUTHORITIES_VARIABLE,
+    TOKEN_FILE_VARIABLE,
+    TOKEN_VARIABLE,
+    read_token,
+)
 from wallaroo.system.tls import TLSFiles
 
 Command = Callable[[GatewayProcessSettings], Sequence[str]]
@@ -53,8 +59,11 @@ class LocalGateway:
     def credentials(self) -> dict[str, str]:
         """The environment variables with the credentials for it."""
         variables = {}
-        if self._settings.token_file is not None:
-            variables[TOKEN_VARIABLE] = read_token(self._settings.token_file)
+        if (file := self._settings.token_file) is not None:
+            if is_local(self._run.engine.master):
+                variables[TOKEN_FILE_VARIABLE] = str(file)
+            else:  # whose machines do not have the file
+                variables[TOKEN_VARIABLE] = read_token(file)
         if self._run.gateway_tls is not None:
             variables[AUTHORITIES_VARIABLE] = str(self._run.gateway_tls.authorities)
         return variables

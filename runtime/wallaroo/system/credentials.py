@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import ssl
 from pathlib import Path
@@ -59,9 +61,33 @@ def take_token() -> str | None:
         UsageError: The environment names a file that cannot be read.
     """
     token = token_here()
-    for name in (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE):
-        os.environ.pop(name, None)
+    forget_token()
     return token
+
+
+def forget_token() -> None:
+    """Delete the token from this process's environment."""
+    for name in (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE):
+        _erase(name)
+        os.environ.pop(name, None)
+
+
+def hide_token() -> None:
+    """Leave the token to forks alone: `/proc/PID/environ` shows what a process started with."""
+    for name in (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE):
+        if (value := os.environ.get(name)) is not None:
+            _erase(name)
+            os.environ[name] = value  # in memory that is not shown
+
+
+def _erase(name: str) -> None:
+    """Overwrite the value of a variable, which to delete would only unlink."""
+    with contextlib.suppress(OSError, AttributeError):  # no C library of this kind
+        library = ctypes.CDLL(None)
+        find = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(("getenv", library))
+        value = os.environ.get(name)
+        if value and (address := find(name.encode())):
+            ctypes.memset(address, ord("*"), len(os.fsencode(value)))
 
 
 def trusting_here() -> ssl.SSLContext | None:

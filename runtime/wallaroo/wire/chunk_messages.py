@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import marshal
 import struct
+from array import array
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from wallaroo.wire.records import Block, Outputs, Packed, Tally
+from wallaroo.wire.task_metrics import StepMetrics
 
 HELLO, BEGIN, REPORT, CHANGES, FINISH = b"H", b"B", b"W", b"A", b"F"
 HOLD, RELEASE = b"O", b"U"
@@ -25,7 +28,19 @@ TASK, LEVEL, END, RECORD, DONE, PUBLISHED, FAILED = b"C", b"L", b"E", b"R", b"D"
 what was published; a failure. `FINISH` says that the epoch has ended."""
 _HEAD = struct.Struct(">QQQ?")
 _NEXT = struct.Struct(">QB?")
-_REPORT = struct.Struct(">QI")
+_REPORT = struct.Struct(">QBdIIIIIII")
+"""The beginning of a report: number, level, seconds to save; the numbers of outputs, of levels, of
+pieces for later levels, of steps and of times of arrival; the bytes of all else and of changes."""
+_SIZES = struct.Struct(">III")
+"""Sink and bytes of lengths and data of outputs; or level, partition and bytes of a piece."""
+_LEVEL = struct.Struct(">BI")
+"""Level, number of partitions."""
+_STEP = struct.Struct(">QQQQdQI")
+"""The fields of `StepMetrics`, and the bytes of the step's names."""
+_NAMES = struct.Struct(">I")
+"""Bytes of the first of two names."""
+_ARRIVAL = struct.Struct(">IqQ")
+"""Source, nanoseconds, messages."""
 
 
 class CheckpointPosition(NamedTuple):
@@ -192,45 +207,104 @@ def next_in(frame: bytes) -> NextLevel:
 
 
 def pack_report(report: Report) -> list[bytes]:
-    """The parts of a frame with *report*."""
-    fields = {
-        "outputs": [[sink, len(lengths), len(data)] for sink, lengths, data in report.outputs],
-        "tally": report.tally.to_json() if report.tally else None,
-        "level": report.level,
-        "partitions": list(report.partitions.items()),
-        "sent": [[level, partition, len(blob)] for level, partition, blob in report.sent],
-        "changes": len(report.changes),
-        "saving_s": report.saving_s,
-    }
-    header = json.dumps(fields).encode()
-    parts = [REPORT + _REPORT.pack(report.number, len(header)), header]
-    for _, lengths, data in report.outputs:
-        parts += [lengths, data]
-    return [*parts, *(blob for _, _, blob in report.sent), report.changes]
+    """The parts of a frame with *report*.
+
+    What nearly every report has is packed as numbers, because a gateway reads thousands of reports
+    a second; all else is JSON.
+    """
+    metrics, rest = report.tally.metrics, b""
+    if report.tally.has_others:
+        others = report.tally.to_json()
+        for name in ("steps", "arrivals"):
+            others.get("figures", {}).pop(name, None)
+        rest = json.dumps(others).encode()
+    parts = [
+        REPORT,
+        _REPORT.pack(
+            report.number,
+            report.level,
+            report.saving_s,
+            len(report.outputs),
+            len(report.partitions),
+            len(report.sent),
+            len(metrics.steps),
+            len(metrics.arrivals),
+            len(rest),
+            len(report.changes),
+        ),
+    ]
+    for sink, lengths, data in report.outputs:
+        parts += (_SIZES.pack(sink, len(lengths), len(data)), lengths, data)
+    for level, partitions in report.partitions.items():
+        parts += (_LEVEL.pack(level, len(partitions)), array("I", partitions).tobytes())
+    for level, partition, blob in report.sent:
+        parts += (_SIZES.pack(level, partition, len(blob)), blob)
+    for (pipeline, step), one in metrics.steps.items():
+        names, counts = _packed_names(pipeline, step), (one.entered, one.left, one.set_aside)
+        parts.append(_STEP.pack(*counts, one.timed, one.seconds, one.unlisted, len(names)))
+        parts.append(names)
+    for (source, at_ns), messages in metrics.arrivals.items():
+        parts.append(_ARRIVAL.pack(source, at_ns, messages))
+    return [*parts, rest, report.changes]
 
 
 def report_in(frame: bytes) -> Report:
-    """The report in a frame of `pack_report`."""
-    number, length = _REPORT.unpack_from(frame, 1)
+    """The report in a frame of `pack_report`.
+
+    Raises:
+        ValueError, struct.error, LookupError, TypeError: It is none.
+    """
+    number, level, saving_s, *counts = _REPORT.unpack_from(frame, 1)
+    outputs_count, levels_count, sent_count, steps_count, arrivals_count, *sizes = counts
     place = 1 + _REPORT.size
-    fields = json.loads(frame[place : place + length])
-    place += length
     outputs: list[Outputs] = []
-    for sink, lengths_size, data_size in fields["outputs"]:
-        middle, end = place + lengths_size, place + lengths_size + data_size
-        outputs.append(Outputs(sink, frame[place:middle], frame[middle:end]))
+    for _ in range(outputs_count):
+        sink, lengths_size, data_size = _SIZES.unpack_from(frame, place)
+        middle = place + _SIZES.size + lengths_size
+        end = middle + data_size
+        outputs.append(Outputs(sink, frame[place + _SIZES.size : middle], frame[middle:end]))
+        place = end
+    partitions: dict[int, list[int]] = {}
+    for _ in range(levels_count):
+        of_level, count = _LEVEL.unpack_from(frame, place)
+        end = place + _LEVEL.size + 4 * count
+        partitions[of_level] = array("I", frame[place + _LEVEL.size : end]).tolist()
         place = end
     sent: list[Packed] = []
-    for level, partition, size in fields["sent"]:
-        sent.append(Packed(level, partition, frame[place : place + size]))
-        place += size
-    return Report(
-        number,
-        outputs,
-        Tally() if fields["tally"] is None else Tally.from_json(fields["tally"]),
-        fields["level"],
-        dict(fields["partitions"]),
-        sent,
-        frame[place : place + fields["changes"]],
-        fields["saving_s"],
-    )
+    for _ in range(sent_count):
+        to_level, partition, size = _SIZES.unpack_from(frame, place)
+        end = place + _SIZES.size + size
+        sent.append(Packed(to_level, partition, frame[place + _SIZES.size : end]))
+        place = end
+    steps: dict[tuple[str, str], StepMetrics] = {}
+    for _ in range(steps_count):
+        *figures, names_size = _STEP.unpack_from(frame, place)
+        end = place + _STEP.size + names_size
+        steps[_names(frame[place + _STEP.size : end])] = StepMetrics(*figures)
+        place = end
+    arrivals: dict[tuple[int, int], int] = {}
+    for _ in range(arrivals_count):
+        source, at_ns, arrivals[source, at_ns] = _ARRIVAL.unpack_from(frame, place)
+        place += _ARRIVAL.size
+    rest_size, changes_size = sizes
+    end = place + rest_size
+    if end + changes_size != len(frame):
+        msg = f"a report of {len(frame)} bytes should have {end + changes_size}"
+        raise ValueError(msg)
+    tally = Tally.from_json(json.loads(frame[place:end])) if rest_size else Tally()
+    tally.metrics.steps, tally.metrics.arrivals = steps, arrivals
+    return Report(number, outputs, tally, level, partitions, sent, frame[end:], saving_s)
+
+
+@lru_cache(maxsize=1024)
+def _packed_names(pipeline: str, step: str) -> bytes:
+    first, second = (name.encode("utf-8", "surrogatepass") for name in (pipeline, step))
+    return _NAMES.pack(len(first)) + first + second
+
+
+@lru_cache(maxsize=1024)
+def _names(packed: bytes) -> tuple[str, str]:
+    (length,) = _NAMES.unpack_from(packed)
+    names = packed[_NAMES.size :]
+    first, second = names[:length], names[length:]
+    return first.decode("utf-8", "surrogatepass"), second.decode("utf-8", "surrogatepass")

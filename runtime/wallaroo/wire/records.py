@@ -149,6 +149,9 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         """Add the contents of *other*."""
+        self.metrics.merge(other.metrics)
+        if not other.has_others:
+            return
         self.set_aside += other.set_aside
         examples = defaultdict(list)
         for example in other.examples:
@@ -162,10 +165,23 @@ class Tally:
             self.late[step] = self.late.get(step, 0) + count
         self.due |= other.due
         self.expiries |= other.expiries
-        self.metrics.merge(other.metrics)
 
     def __bool__(self) -> bool:
-        return bool(self.set_aside or self.unknown_keys or self.late or self.due or self.metrics)
+        return bool(self.metrics or self.has_others)
+
+    @property
+    def has_others(self) -> bool:
+        """Whether it has anything but metrics of steps and arrivals."""
+        return bool(
+            self.set_aside
+            or self.failures
+            or self.letters
+            or self.unknown_keys
+            or self.late
+            or self.due
+            or self.expiries
+            or self.metrics.has_others
+        )
 
     def _add_failures(
         self, kind: tuple[str, str, str], count: int, examples: Sequence[FailedMessage]
@@ -183,8 +199,8 @@ class Tally:
         self.unknown_keys[entry] = self.unknown_keys.get(entry, 0) + count
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to plain JSON values."""
-        return {
+        """Convert to plain JSON values; what is empty is left out."""
+        values: dict[str, Any] = {
             "set_aside": self.set_aside,
             "examples": [list(example) for example in self.examples],
             "letters": [list(letter) for letter in self.letters],
@@ -195,22 +211,25 @@ class Tally:
             "figures": self.metrics.to_json(),
             "failures": [[*kind, count] for kind, count in self.failures.items()],
         }
+        return {name: value for name, value in values.items() if value}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Tally:
         """Convert the result of `to_json` back."""
+        get = value.get
         return cls(
-            value["set_aside"],
-            [FailedMessage(*example) for example in value["examples"]],
-            [FailedMessage(*letter) for letter in value["letters"]],
-            {(partition, key): count for partition, key, count in value["unknown_keys"]},
-            {(pipeline, step): count for pipeline, step, count in value["late"]},
-            {(level, bucket): due for level, bucket, due in value["due"]},
-            metrics=TaskMetrics.from_json(value["figures"]),
-            failures={
-                (pipeline, step, place): count for pipeline, step, place, count in value["failures"]
+            get("set_aside", 0),
+            [FailedMessage(*example) for example in get("examples", ())],
+            [FailedMessage(*letter) for letter in get("letters", ())],
+            {(partition, key): count for partition, key, count in get("unknown_keys", ())},
+            {(pipeline, step): count for pipeline, step, count in get("late", ())},
+            {(level, bucket): due for level, bucket, due in get("due", ())},
+            {(level, bucket): due for level, bucket, due in get("expiries", ())},
+            TaskMetrics.from_json(get("figures", {})),
+            {
+                (pipeline, step, place): count
+                for pipeline, step, place, count in get("failures", ())
             },
-            expiries={(level, bucket): due for level, bucket, due in value["expiries"]},
         )
 
 

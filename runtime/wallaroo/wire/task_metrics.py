@@ -70,6 +70,25 @@ class StepMetrics:
         self.seconds += other.seconds
         self.unlisted += other.unlisted
 
+    def taken(self) -> StepMetrics | None:
+        """What it has counted since the last call; None for nothing.
+
+        Example:
+            >>> metrics = StepMetrics()
+            >>> metrics.note(3, 2, 0.5)
+            >>> metrics.taken()
+            StepMetrics(entered=3, left=2, set_aside=0, timed=3, seconds=0.5, unlisted=0)
+            >>> metrics.taken() is None, metrics.seconds
+            (True, 0.0)
+        """
+        if not (self.entered or self.left or self.set_aside or self.timed or self.unlisted):
+            return None
+        counts = (self.entered, self.left, self.set_aside, self.timed)
+        taken = StepMetrics(*counts, self.seconds, self.unlisted)
+        self.entered = self.left = self.set_aside = self.timed = self.unlisted = 0
+        self.seconds = 0.0
+        return taken
+
     def to_json(self) -> list[float]:
         """Convert to plain JSON values."""
         counts = (self.entered, self.left, self.set_aside, self.timed)
@@ -105,6 +124,23 @@ class TaskMetrics:
     expired: dict[str, int] = field(default_factory=dict)
     """Number of entities that expired, by state."""
 
+    def taken(self) -> TaskMetrics:
+        """What it has counted since the last call; `step` returns the same objects as before."""
+        steps = {name: counts for name, one in self.steps.items() if (counts := one.taken())}
+        taken = TaskMetrics(
+            steps,
+            self.arrivals,
+            self.entities,
+            self.windows,
+            self.log_bytes,
+            self.hot_keys,
+            self.keyed,
+            self.expired,
+        )
+        self.arrivals, self.entities, self.windows, self.log_bytes = {}, {}, {}, {}
+        self.hot_keys, self.keyed, self.expired = {}, {}, {}
+        return taken
+
     def add_expired(self, state: str) -> None:
         """Count an entity of *state* that expired."""
         self.expired[state] = self.expired.get(state, 0) + 1
@@ -123,6 +159,10 @@ class TaskMetrics:
         """
         arrived = list(arrived)
         if not arrived:
+            return
+        if len(arrived) == 1:
+            ((source, at, messages),) = arrived
+            self.arrivals[source, at] = self.arrivals.get((source, at), 0) + messages
             return
         first, last = arrived[0][1], arrived[-1][1]
         step = max(_MILLISECOND_NS, (last - first) // _ARRIVAL_STEPS)
@@ -148,20 +188,33 @@ class TaskMetrics:
         self.entities |= other.entities
         self.windows |= other.windows
         self.log_bytes |= other.log_bytes
-        for entry, count in other.hot_keys.items():
-            self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count
-        self.hot_keys = dict(_most(self.hot_keys))
+        if other.hot_keys:
+            for entry, count in other.hot_keys.items():
+                self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count
+            self.hot_keys = dict(_most(self.hot_keys))
         for state, count in other.keyed.items():
             self.keyed[state] = self.keyed.get(state, 0) + count
         for state, count in other.expired.items():
             self.expired[state] = self.expired.get(state, 0) + count
 
     def __bool__(self) -> bool:
-        return bool(self.steps or self.arrivals or self.entities or self.windows or self.expired)
+        return bool(self.steps or self.arrivals or self.has_others)
+
+    @property
+    def has_others(self) -> bool:
+        """Whether it has anything but metrics of steps and arrivals."""
+        return bool(
+            self.entities
+            or self.windows
+            or self.log_bytes
+            or self.hot_keys
+            or self.keyed
+            or self.expired
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to plain JSON values."""
-        return {
+        """Convert to plain JSON values; what is empty is left out."""
+        figures: dict[str, list[Any]] = {
             "steps": [[*step, *metrics.to_json()] for step, metrics in self.steps.items()],
             "arrivals": [[*arrival, count] for arrival, count in self.arrivals.items()],
             "entities": [[*slot, count] for slot, count in self.entities.items()],
@@ -171,19 +224,21 @@ class TaskMetrics:
             "keyed": list(self.keyed.items()),
             "expired": list(self.expired.items()),
         }
+        return {name: values for name, values in figures.items() if values}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TaskMetrics:
         """Convert the result of `to_json` back."""
+        get = value.get
         return cls(
-            {(pipeline, name): StepMetrics(*rest) for pipeline, name, *rest in value["steps"]},
-            {(source, at): count for source, at, count in value["arrivals"]},
-            {(state, slot): count for state, slot, count in value["entities"]},
-            {(state, slot): WindowFigures(*rest) for state, slot, *rest in value["windows"]},
-            {(states, slot): size for states, slot, size in value["log_bytes"]},
-            {(state, key): count for state, key, count in value["hot_keys"]},
-            dict(value["keyed"]),
-            dict(value["expired"]),
+            {(pipeline, name): StepMetrics(*rest) for pipeline, name, *rest in get("steps", ())},
+            {(source, at): count for source, at, count in get("arrivals", ())},
+            {(state, slot): count for state, slot, count in get("entities", ())},
+            {(state, slot): WindowFigures(*rest) for state, slot, *rest in get("windows", ())},
+            {(states, slot): size for states, slot, size in get("log_bytes", ())},
+            {(state, key): count for state, key, count in get("hot_keys", ())},
+            dict(get("keyed", ())),
+            dict(get("expired", ())),
         )
 
 

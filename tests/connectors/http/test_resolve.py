@@ -12,11 +12,14 @@ HERE = "test_resolve.py"
 
 
 def test_a_source_of_http_listens_and_takes_any_function_as_its_decoder() -> None:
-    config = wallaroo.HTTPSourceConfig("h", "7", bytes.decode, path="/in", max_size=9)
+    config = wallaroo.HTTPSourceConfig(
+        "h", "7", bytes.decode, path="/in", max_size=9, origins=["*"]
+    )
     (source,) = resolve(begun(config).done().build()).sources
     assert isinstance(source, HTTPSource)
     assert (source.address, source.path, source.label) == (("h", 7), "/in", "HTTP source")
     assert source.framing == Framing(4, ">I", 9)
+    assert source.origins == ("*",)
     assert source.at_port(8).address == ("h", 8)
 
 
@@ -32,4 +35,12 @@ def test_a_source_of_http_whose_path_has_a_query_is_told() -> None:
     config = wallaroo.HTTPSourceConfig("h", 7, bytes.decode, path="/a?b")
     assert only_problem(begun(config).done()).endswith(
         ": pipeline 'lines': path is '/a?b'; expected a path alone, without ? and #"
+    )
+
+
+def test_origins_that_are_none_are_told() -> None:
+    config = wallaroo.HTTPSourceConfig("h", 7, bytes.decode, origins=["shop.example.org"])
+    assert only_problem(begun(config).done()).endswith(
+        ": pipeline 'lines': origins has 'shop.example.org'; expected '*' or an origin, a scheme "
+        "and a host without a path, such as 'https://shop.example.org'"
     )

@@ -15,7 +15,7 @@ import pytest
 
 from tests.gateway.harness import NOWHERE, Authority, Loop
 from tests.helpers import PATIENCE_S, wait_until
-from wallaroo.connectors.http import server
+from wallaroo.connectors.http import requests, server
 from wallaroo.connectors.http.resolve import HTTPSource
 from wallaroo.connectors.http.source import HTTPSources
 from wallaroo.errors import RuntimeFailure
@@ -45,10 +45,11 @@ class Running:
         limits: JournalLimits | None = None,
         senders: SourceLimits | None = None,
         tls: ssl.SSLContext | None = None,
+        origins: tuple[str, ...] = (),
     ) -> None:
         self._loop = Loop()
         self.journal = Journal(directory / "journal.db", limits or JournalLimits())
-        source = HTTPSource("orders", FRAMING, bytes, NOWHERE, "127.0.0.1", 0, "/in")
+        source = HTTPSource("orders", FRAMING, bytes, NOWHERE, "127.0.0.1", 0, "/in", origins)
         self.sources = HTTPSources({0: source}, self.journal, senders, tls)
         self.journal.on_room = self.sources.on_room
         self.journal.on_accepted = self.sources.on_accepted
@@ -142,6 +143,47 @@ def test_what_is_no_message_is_refused_in_words(running: Running) -> None:
     assert running.journal.end == 0
 
 
+PREFLIGHT = {"Access-Control-Request-Method": "POST"}
+
+
+def test_pages_of_other_sites_send_nothing(running: Running) -> None:
+    host, port = running.address
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Origin": "null", "Content-Type": "text/plain"},
+        {"Origin": f"http://evil.example:{port}", "Host": f"evil.example:{port}"},
+    ):
+        refused = running.post(b"x", headers)
+        reason = "may not send messages; origins= of the source adds one.\n"
+        assert refused[:2] == (403, f"Pages of {headers['Origin']} {reason}")
+        assert "Access-Control-Allow-Origin" not in refused.headers
+    with contextlib.closing(running.client()) as client:
+        asked = ask(client, "OPTIONS", "/in", None, {"Origin": "https://evil.example"} | PREFLIGHT)
+    assert asked.status == 403
+    assert running.journal.end == 0
+    assert running.post(b"x", {"Origin": f"http://{host}:{port}"}).status == 202
+    assert running.post(b"x", {"Host": "orders.example.org"}).status == 202  # no browser
+
+
+def test_pages_of_allowed_origins_send_and_read_answers(tmp_path: Path) -> None:
+    page = "https://shop.example.org"
+    with Running(tmp_path, origins=(page,)) as running:
+        with contextlib.closing(running.client()) as client:
+            asked = ask(client, "OPTIONS", "/in", None, {"Origin": page} | PREFLIGHT)
+            assert (asked.status, asked.text) == (204, "")
+            assert asked.headers["Access-Control-Allow-Origin"] == page
+            assert asked.headers["Access-Control-Allow-Methods"] == "POST"
+            allowed = asked.headers["Access-Control-Allow-Headers"]
+            assert allowed == "content-type, idempotency-key"
+            assert ask(client, "OPTIONS", "/out", None, {"Origin": page} | PREFLIGHT).status == 404
+            assert ask(client, "OPTIONS", "/in", None, {"Origin": page}).status == 405
+        for answer in (running.post(b"x", {"Origin": page}), running.post(b"", {"Origin": page})):
+            assert answer.headers["Access-Control-Allow-Origin"] == page
+            assert answer.headers["Vary"] == "Origin"
+        assert running.post(b"x", {"Origin": "https://evil.example"}).status == 403
+        assert running.payloads() == [b"x"]
+
+
 def test_a_body_over_the_limit_is_refused_with_and_without_its_length(running: Running) -> None:
     assert running.post(b"x" * 100).status == 202
     over = running.post(b"x" * 101)
@@ -150,6 +192,20 @@ def test_a_body_over_the_limit_is_refused_with_and_without_its_length(running: R
         client.request("POST", "/in", iter([b"x" * 60, b"x" * 60]), encode_chunked=True)
         assert client.getresponse().status == 413
     assert running.payloads() == [b"x" * 100]
+
+
+def test_a_body_with_more_lines_than_the_limit_is_refused(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "MOST_LINES", 3)
+    assert running.post(b"a\nb\nc\n", headers=NDJSON).text == "3 accepted\n"
+    assert running.post(b"a\nb\nc", headers=NDJSON).text == "3 accepted\n"
+    for body in (b"a\nb\nc\nd", b"\n\n\n\n"):
+        assert running.post(body, headers=NDJSON)[:2] == (
+            413,
+            "The body has 4 lines; the limit is 3: send several requests.\n",
+        )
+    assert running.payloads() == [b"a", b"b", b"c"] * 2
 
 
 def test_nobody_is_answered_before_the_disk_has_the_messages(running: Running) -> None:

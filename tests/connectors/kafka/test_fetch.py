@@ -8,8 +8,9 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from tests.gateway.harness import U32
-from wallaroo.connectors.kafka.fetch import TooLong, fetch_of
+from wallaroo.connectors.kafka.fetch import fetch_of
 from wallaroo.connectors.kafka.records import KafkaRecord, unpacked
+from wallaroo.wire.refusals import refusal_reason
 
 LIMIT = 100
 
@@ -50,20 +51,27 @@ def test_nothing_behind_an_error_is_taken() -> None:
     fetch = fetch_of([record(0, 7, b"a"), failed, record(0, 9, b"c")], LIMIT, envelope=False)
     assert U32.split(fetch.data) == [b"a"]
     assert fetch.offsets == {0: 8}
-    assert isinstance(fetch.problem, KafkaError)
-    assert fetch.problem.code() == KafkaError._BAD_MSG
+    assert fetch.problem is failed
 
 
-def test_nothing_behind_a_record_over_the_limit_is_taken() -> None:
+def test_a_refusal_stands_for_a_record_over_the_limit() -> None:
     long = b"x" * (LIMIT + 1)
     some = [end(1, 3), record(0, 7, b"a"), record(0, 8, long), record(0, 9, b"c"), end(0, 10)]
     fetch = fetch_of(some, LIMIT, envelope=False)
-    assert U32.split(fetch.data) == [b"a"]
-    assert fetch.offsets == {1: 3, 0: 8}
-    assert isinstance(fetch.problem, TooLong)
-    assert str(fetch.problem) == (
-        "record 8 of partition 0 has 101 bytes; the limit is 100: raise --max-frame"
+    first, refused, last = U32.split(fetch.data)
+    assert (first, last) == (b"a", b"c")
+    assert refusal_reason(refused) == (
+        "record 8 of partition 0 of topic t has 101 bytes; the limit is 100: raise --max-frame for "
+        f"those after it; its value begins with b'{'x' * 100}'…"
     )
+    assert fetch.offsets == {1: 3, 0: 10}
+    assert fetch.problem is None
+
+
+@pytest.mark.parametrize("value", [b"v" * LIMIT, None])
+def test_a_refusal_stands_for_a_record_whose_key_is_over_the_limit(value: bytes | None) -> None:
+    fetch = fetch_of([record(0, 7, value, key=b"k" * LIMIT)], LIMIT, envelope=True)
+    assert "record 7 of partition 0" in (refusal_reason(*U32.split(fetch.data)) or "")
 
 
 def test_an_envelope_has_what_belongs_to_the_record() -> None:

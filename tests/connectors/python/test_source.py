@@ -21,6 +21,7 @@ from wallaroo.errors import FrameError
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.wire.framing import Framing
+from wallaroo.wire.refusals import refusal_reason
 
 
 class Numbers(MessageSource[int]):
@@ -203,11 +204,17 @@ def test_a_source_that_can_never_go_on_ends_with_its_reason(feeding: Feeding) ->
     assert (told["log_level"], told["source"], told["reads"]) == ("error", "numbers", "Numbers")
 
 
-def test_a_message_over_the_limit_ends_the_source(feeding: Feeding) -> None:
-    feeder = feeding.start(Numbers(200), Framing(4, ">I", max_frame=2))
+def test_a_message_over_the_limit_is_refused_and_the_source_goes_on(feeding: Feeding) -> None:
+    feeder = feeding.start(Numbers(102), Framing(4, ">I", max_frame=2))
     wait_until(lambda: feeder.ended)
-    assert feeding.messages() == numbers(100)
-    assert feeder.problem == "FrameError: a message of 3 bytes; the limit is 2"
+    found = feeding.messages()
+    assert found[:100] == numbers(100)
+    assert [refusal_reason(one) for one in found[100:]] == [
+        f"Numbers, position {at}: a message of 3 bytes; the limit is 2: raise --max-frame; it "
+        f"begins with b'{at}'"
+        for at in (100, 101)
+    ]
+    assert feeder.problem is None
 
 
 def test_a_full_journal_makes_a_source_wait(tmp_path: Path, feeding: Feeding) -> None:

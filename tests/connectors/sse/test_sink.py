@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.connectors.publishing import PublishingOutbox
 from tests.gateway.harness import NOWHERE, Authority
@@ -22,8 +23,12 @@ from wallaroo.connectors.sse.resolve import SSESink
 from wallaroo.connectors.sse.sink import SSESinkServer
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.metrics import catalogue
+from wallaroo.system.token_attempts import Attempts
 
 SINK = SSESink("prices", bytes, NOWHERE, "127.0.0.1", 0, "/prices")
+
+
+TOKEN = "correct-horse-battery"
 
 
 class Serving(PublishingOutbox):
@@ -311,6 +316,52 @@ def test_only_pages_of_allowed_origins_may_read(tmp_path: Path) -> None:
     serving.stop()
 
 
+def test_no_page_reads_by_a_name_that_resolves_to_the_address(tmp_path: Path) -> None:
+    shop = "shop.example.org:7020"
+    sink = replace(SINK, origins=(f"https://{shop}",))
+    serving = Serving(tmp_path / "outbox.db", sink)
+    for headers in ({}, {"Origin": "http://evil.example:7020"}):
+        refused = serving.ask(Host="evil.example:7020", **headers)
+        assert refused.status == 403
+    assert serving.ask(Host="evil.example:7020").read() == (
+        b"This sink is not called 'evil.example': add 'http://evil.example' to its origins, or let "
+        b"it require a token (token_file).\n"
+    )
+    port = serving.address[1]
+    for host in (f"localhost:{port}", f"127.0.0.1:{port}", shop):
+        with serving.viewer(Host=host):
+            pass
+    serving.stop()
+
+
+def test_with_a_token_a_sink_may_be_called_anything(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    serving = Serving(tmp_path / "outbox.db", replace(SINK, token_file=tmp_path / "token"))
+    with serving.viewer(Host="events.example.org", Authorization=f"Bearer {TOKEN}"):
+        pass
+    serving.stop()
+
+
+def test_wrong_tokens_are_logged_and_limited_and_the_right_one_passes(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    serving = Serving(tmp_path / "outbox.db", replace(SINK, token_file=tmp_path / "token"))
+    with capture_logs() as logs:
+        answers = [serving.ask(f"/prices?token=wrong{n}") for n in range(Attempts.AT_ONCE + 1)]
+    assert [answer.status for answer in answers] == [401] * Attempts.AT_ONCE + [429]
+    assert (
+        answers[-1].read().startswith(b"Too many wrong tokens came from 127.0.0.1: try again in ")
+    )
+    assert int(answers[-1].headers["Retry-After"]) <= Attempts.EVERY_S
+    assert (logs[0]["event"], logs[0]["sink"], logs[0]["peer"]) == (
+        "call refused",
+        "prices",
+        "127.0.0.1",
+    )
+    with serving.viewer(f"/prices?token={TOKEN}"):
+        pass
+    serving.stop()
+
+
 def test_all_origins_may_be_allowed(tmp_path: Path) -> None:
     serving = Serving(tmp_path / "outbox.db", replace(SINK, origins=("*",)))
     with serving.viewer(Origin="null") as viewer:
@@ -319,7 +370,7 @@ def test_all_origins_may_be_allowed(tmp_path: Path) -> None:
 
 
 def test_a_token_is_required_where_there_is_one(tmp_path: Path) -> None:
-    token = "correct-horse-battery"
+    token = TOKEN
     (tmp_path / "token").write_text(f"{token}\n")
     serving = Serving(tmp_path / "outbox.db", replace(SINK, token_file=tmp_path / "token"))
     for refused in (

@@ -35,9 +35,11 @@ from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.worker_version import version_here
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.loading.loader import ApplicationRef
+from wallaroo.system.credentials import TOKEN_VARIABLE
 from wallaroo.wire.channel import connect
 from wallaroo.wire.chunk_messages import (
     BEGIN,
+    DAMAGED,
     DRIVER,
     HELLO,
     READER,
@@ -184,6 +186,28 @@ def test_processes_that_are_killed_leave_nothing_undone(
     for key in range(10):
         of_key = [output for output in outputs if output[:1] == b"%d" % key]
         assert of_key == [b"%d%d" % (key, n + 1) for n in range(200)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the environment of processes")
+def test_neither_processes_nor_their_agent_show_the_token(
+    reference: ApplicationRef, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = "a token that is long enough"
+    monkeypatch.setenv(TOKEN_VARIABLE, token)
+    monkeypatch.setenv("WALLAROO_OTHER", "is kept")
+    application = reference.load()
+    with (
+        gateway_side(tmp_path, application) as gateway,
+        running(gateway, reference, Store(), 1) as processes,
+    ):
+        submit(gateway, application, [("in", b"a")])
+        wait_until_processed(gateway, 1)
+        agent = psutil.Process(processes.agent.process.pid)
+        shown = [process.environ() for process in (agent, *agent.children())]
+        processes.feed.finish_epoch()
+    assert len(shown) == 2 + PARTITIONS
+    assert {environment["WALLAROO_OTHER"] for environment in shown} == {"is kept"}
+    assert not any(token in environment.values() for environment in shown)
 
 
 def test_a_message_that_kills_its_process_becomes_a_dead_letter(
@@ -363,6 +387,21 @@ def test_a_process_that_the_gateway_does_not_understand_ends_the_query_for_good(
     assert failure.final
     assert "does not understand a process of the query" in failure.reason
     assert failure.reason.endswith("run gateway, driver and executors from one image")
+
+
+def test_a_driver_that_joins_after_its_run_has_failed_is_told_why(
+    tmp_path: Path, reference: ApplicationRef
+) -> None:
+    with gateway_side(tmp_path, reference.load()) as gateway:
+        reader = connect(str(gateway.path))
+        reader.send(pack_json(HELLO, Hello(gateway.claim, 1, READER, 1)))
+        reader.send(pack_json(DAMAGED, "the log of a bucket is old"))
+        assert reader.receive() is None  # cut off
+        feed = Feed(gateway.path, Hello(gateway.claim, 1, DRIVER, 1), lambda *_: None)
+        wait_until(lambda: feed.failure, "the end of the query")
+        feed.close()
+        reader.close()
+    assert feed.failure == Failure("the log of a bucket is old", final=True)
 
 
 def test_large_messages_are_under_way_one_or_two_at_a_time(

@@ -84,6 +84,32 @@ def test_a_body_that_is_no_http_ends_its_connection_without_an_error(
     assert [one for one in caplog.records if one.levelno > logging.WARNING] == []
 
 
+@pytest.mark.parametrize(
+    ("version", "lengths"),
+    [
+        ("1.1", "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n"),
+        ("1.1", "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n"),
+        ("1.0", "Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n"),
+    ],
+)
+def test_a_body_of_two_lengths_is_refused_and_what_follows_is_not_read(
+    version: str, lengths: str
+) -> None:
+    request = f"POST / HTTP/{version}\r\nHost: a\r\n{lengths}\r\n0\r\n\r\n"
+    smuggled = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+        serving = Serving(answer, listener, None, "HTTP In", None, 60)
+        with socket.create_connection(address, PATIENCE_S) as client:
+            client.sendall((request + smuggled).encode())
+            with client.makefile("rb") as answers:
+                got = answers.read()  # until the end of the connection
+        serving.stop()
+    assert got.startswith(b"HTTP/1.1 400 ")
+    assert got.count(b"HTTP/1.1 ") == 1
+    assert b"Send either a Content-Length or" in got
+
+
 def ask(client: http.client.HTTPConnection) -> int:
     client.request("GET", "/")
     response = client.getresponse()

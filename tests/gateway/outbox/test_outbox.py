@@ -80,10 +80,11 @@ def test_chunks_of_another_run_are_other_chunks(outbox: Outbox) -> None:
 
 def test_a_chunk_without_outputs_still_reports(outbox: Outbox) -> None:
     example = FailedMessage("p", "s", "f.py:1", "E: x", "b'm'")
-    reported = Tally(2, [example], unknown_keys={("state", "'k'"): 3})
+    unknown = {("state", "'k'"): 3}
+    reported = Tally(2, [example], unknown_keys=unknown, failures={example.kind: 2})
     tally = outbox.publish("run", [finished(1, tally=reported)])
     assert (tally.set_aside, tally.examples) == (2, [example])
-    assert tally.unknown_keys == {("state", "'k'"): 3}
+    assert tally.unknown_keys == unknown
     counters = {"published": 0, "set_aside": 2, "unknown_key": 3, "late": 0}
     assert outbox.counters() == {**counters, "letters": 0, "letters_gone": 0}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from wallaroo.api.addresses import host_of, port_of
 from wallaroo.api.class_api import PayloadDecoder
@@ -20,6 +20,8 @@ class HTTPSourceConfig(AnySource[Result_co]):
         decoder: Decoder of the messages; any function from bytes will do.
         path: The path that messages are posted to.
         max_size: Maximum length of a body, in bytes; None for `wallaroo run --max-frame`.
+        origins: Origins of the pages that may post messages besides those of the source's own
+            address, such as `"https://shop.example.org"`; `"*"` for all.
 
     Example:
         >>> HTTPSourceConfig("127.0.0.1", 7010, bytes.decode, path="/orders").path
@@ -36,10 +38,12 @@ class HTTPSourceConfig(AnySource[Result_co]):
         *,
         path: str = "/",
         max_size: int | None = None,
+        origins: Sequence[str] = (),
     ) -> None:
         self.host = host_of(host)
         self.port = port_of(port)
         self.decoder = decoder
         self.path = path
         self.max_size = max_size
+        self.origins = origins
         self.place = calling_place()

@@ -6,8 +6,13 @@ import hashlib
 
 from starlette.types import Scope
 
+from wallaroo.gateway.http.origins import Origins
+
 NDJSON = "application/x-ndjson"
 """Content type of bodies with a message on each line."""
+MOST_LINES = 100_000
+"""Lines of a body at most, empty ones included: a line takes ten times as much memory as two
+letters do in the body."""
 _LONGEST_KEY = 255
 
 
@@ -39,8 +44,22 @@ def header(scope: Scope, name: bytes) -> str | None:
     return None
 
 
+def check_origin(scope: Scope, origins: Origins) -> None:
+    """Look at the page that sends a request, if it says that it is one, as browsers do.
+
+    Raises:
+        Unacceptable: It is a page of another site, and not among *origins*.
+    """
+    origin = header(scope, b"origin")
+    if origin is None or origins.allow(origin):
+        return
+    if not origins.are_own(origin, header(scope, b"host") or ""):
+        reason = f"Pages of {origin[:200]} may not send messages; origins= of the source adds one."
+        raise Unacceptable(403, reason)
+
+
 def check_head(scope: Scope, path: str, most: int) -> None:
-    """Look at everything that comes before the body.
+    """Look at everything else that comes before the body.
 
     Args:
         scope: The request, as ASGI describes it.
@@ -84,13 +103,16 @@ def messages_of(scope: Scope, body: bytes) -> list[bytes]:
     """The messages of *body*.
 
     Raises:
-        Unacceptable: There are none.
+        Unacceptable: There are none, or too many.
     """
     kind = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
     if kind != NDJSON:
         if not body:
             raise Unacceptable(400, "The body is empty; it must be a message.")
         return [body]
+    if (count := body.count(b"\n") + (body[-1:] != b"\n")) > MOST_LINES:
+        reason = f"The body has {count} lines; the limit is {MOST_LINES}: send several requests."
+        raise Unacceptable(413, reason)
     lines = body.split(b"\n")
     if b"\r" in body:
         lines = [line.removesuffix(b"\r") for line in lines]

@@ -17,12 +17,15 @@ from starlette.types import Receive, Scope, Send
 from wallaroo.connectors.http.requests import (
     Unacceptable,
     check_head,
+    check_origin,
     digest,
+    header,
     key_of,
     messages_of,
 )
 from wallaroo.connectors.http.resolve import HTTPSource
 from wallaroo.gateway.http.connection import Admission
+from wallaroo.gateway.http.origins import Origins
 from wallaroo.gateway.http.serving import Serving
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.request_keys import KeyedRequest
@@ -40,6 +43,14 @@ _KEYS = 100_000
 """Keys of requests that are remembered, some 25 MiB of memory: those of the last minutes at least,
 as long as clients make fewer than some hundred requests a second."""
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
+_NO_CONTENT = 204
+_SHOWN = {"Access-Control-Expose-Headers": "idempotent-replayed, retry-after"}
+"""What pages see of an answer besides its status and its text."""
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "POST",
+    "Access-Control-Allow-Headers": "content-type, idempotency-key",
+    "Access-Control-Max-Age": "600",
+}
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -96,6 +107,7 @@ class HTTPServer:
         self._source = source
         self._journal = journal
         self._limits = limits
+        self._origins = Origins(source.origins, source.host, secure=tls is not None)
         self._load = Load(limits)
         self.name = StreamName(index, _STREAM)
         """The stream of all messages."""
@@ -155,20 +167,30 @@ class HTTPServer:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; for uvicorn."""
         self._loop = asyncio.get_running_loop()
-        status, headers = 202, [_TEXT]
+        status, text, more = 202, "", self._allowing(scope)
         try:
-            messages, again = await self._take(scope, receive)
-            text = f"{messages} accepted\n"
-            headers += [(b"idempotent-replayed", b"true")] if again else []
+            check_origin(scope, self._origins)
+            if _is_preflight(scope, self._source.path):
+                status, more = _NO_CONTENT, more | _PREFLIGHT
+            else:
+                messages, again = await self._take(scope, receive)
+                text = f"{messages} accepted\n"
+                more |= {"Idempotent-Replayed": "true"} if again else {}
         except Unacceptable as refused:
-            status, text = refused.status, f"{refused}\n"
-            headers += [(n.lower().encode(), v.encode()) for n, v in refused.headers.items()]
+            status, text, more = refused.status, f"{refused}\n", more | refused.headers
         except _Disconnected:
             return
+        headers = [(n.lower().encode(), v.encode("latin-1")) for n, v in more.items()]
         body = text.encode()
-        headers.append((b"content-length", b"%d" % len(body)))
+        if status != _NO_CONTENT:
+            headers += [_TEXT, (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    def _allowing(self, scope: Scope) -> dict[str, str]:
+        """Headers by which a browser lets a page of an allowed origin read the answer."""
+        origin = header(scope, b"origin")
+        return {} if origin is None else self._origins.headers(origin) | _SHOWN
 
     async def _take(self, scope: Scope, receive: Receive) -> _Accepted:
         """Take the messages of a request; returns how many, once they are on disk.
@@ -269,3 +291,9 @@ class HTTPServer:
     def _full(self) -> Unacceptable:
         reason = "Too many messages wait to be processed; try again later."
         return Unacceptable(429, reason, {"Retry-After": str(_RETRY_S)})
+
+
+def _is_preflight(scope: Scope, path: str) -> bool:
+    """Whether a browser asks whether a page may send messages."""
+    asked = header(scope, b"access-control-request-method")
+    return scope["method"] == "OPTIONS" and scope["path"] == path and asked is not None

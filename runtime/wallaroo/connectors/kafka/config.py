@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Literal, overload
 
 from wallaroo.api.addresses import parse_address
@@ -13,6 +12,7 @@ from wallaroo.api.class_api import EncoderClass, PayloadDecoder
 from wallaroo.api.connectors import AnySink, AnySource
 from wallaroo.api.functions import Encoder, In_contra, Result_co
 from wallaroo.api.places import calling_place
+from wallaroo.api.secret_files import secret_file
 
 Brokers = str | Sequence[tuple[str, str | int]]
 """`HOST:PORT,HOST:PORT`, or pairs of host and port as `kafka_parse_source_options` returns them."""
@@ -111,7 +111,7 @@ class KafkaSourceConfig(AnySource[Result_co]):
         self.on_lost = on_lost
         self.group = group
         self.settings = dict(settings or {})
-        self.settings_file = None if settings_file is None else Path(settings_file).absolute()
+        self.settings_file = secret_file(settings_file)
 
     _take.__qualname__ = "KafkaSourceConfig"  # as TypeErrors of wrong arguments name it
 
@@ -140,6 +140,9 @@ class KafkaSinkConfig(AnySink[In_contra]):
         encoder: Encoder of the outputs.
         transactions: Whether to write in transactions. If False, outputs are visible sooner, and
             some are written twice after the gateway is killed.
+        on_refused: What to do with outputs that the topic never takes, as they are too large, for a
+            partition that does not exist, or without a key or valid timestamp where it asks for
+            one: `"set-aside"` as dead letters, or `"wait"` and try again.
         settings: Options of librdkafka that are not secret, such as `compression.type`.
         settings_file: File with further options of librdkafka, `name=value` in each line; relative
             to the application's directory. `WALLAROO_KAFKA_SETTINGS` names one for all.
@@ -159,6 +162,7 @@ class KafkaSinkConfig(AnySink[In_contra]):
         encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
         *,
         transactions: bool = True,
+        on_refused: Literal["set-aside", "wait"] = "set-aside",
         settings: Settings | None = None,
         settings_file: str | os.PathLike[str] | None = None,
     ) -> None: ...
@@ -174,6 +178,7 @@ class KafkaSinkConfig(AnySink[In_contra]):
         encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
         *,
         transactions: bool = True,
+        on_refused: Literal["set-aside", "wait"] = "set-aside",
         settings: Settings | None = None,
         settings_file: str | os.PathLike[str] | None = None,
     ) -> None: ...
@@ -195,6 +200,7 @@ class KafkaSinkConfig(AnySink[In_contra]):
         max_produce_buffer_ms: int | None = None,
         max_message_size: int | None = None,
         transactions: bool = True,
+        on_refused: str = "set-aside",
         settings: Settings | None = None,
         settings_file: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -205,8 +211,9 @@ class KafkaSinkConfig(AnySink[In_contra]):
         self.max_message_size = max_message_size
         self.encoder = encoder
         self.transactions = transactions
+        self.on_refused = on_refused
         self.settings = dict(settings or {})
-        self.settings_file = None if settings_file is None else Path(settings_file).absolute()
+        self.settings_file = secret_file(settings_file)
 
     _take.__qualname__ = "KafkaSinkConfig"  # as TypeErrors of wrong arguments name it
 

@@ -11,22 +11,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wallaroo.connectors.kafka.records import packed_fields
+from wallaroo.wire.refusals import beginning, refusal
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import Message
 
     Fetched: TypeAlias = Message[Any, Any]
 
 _LENGTH = struct.Struct(">I")
 
 
-class TooLong(Exception):
-    """A record is longer than messages may be."""
-
-
 @dataclass(frozen=True)
 class Fetch:
-    """Records up to the first that cannot be taken."""
+    """Records up to the first error."""
 
     count: int
     """Records that are taken."""
@@ -36,12 +33,12 @@ class Fetch:
     """Offset of the next record, by partition of which something came."""
     ends: Mapping[int, int] = field(default_factory=dict)
     """Where partitions end, by those that were read up to there."""
-    problem: KafkaError | TooLong | None = None
-    """Why the rest is not taken; None if all is."""
+    problem: Fetched | None = None
+    """The event of the error, behind which nothing is taken; None if there is none."""
 
 
 def fetch_of(messages: Sequence[Fetched], limit: int, *, envelope: bool) -> Fetch:
-    """What the journal is to have of *messages*.
+    """What the journal is to have of *messages*: a refusal for a record over the limit.
 
     Args:
         messages: What a consumer has returned.
@@ -50,26 +47,22 @@ def fetch_of(messages: Sequence[Fetched], limit: int, *, envelope: bool) -> Fetc
     """
     from confluent_kafka import Message
 
-    problem: KafkaError | TooLong | None = None
+    problem: Fetched | None = None
     ends, records = {}, messages
     if any(map(Message.error, messages)):
         for index, message in enumerate(messages):
             if (error := message.error()) is not None and error.name() != "_PARTITION_EOF":
-                problem, messages = error, messages[:index]  # what came before it counts
+                problem, messages = message, messages[:index]  # what came before it counts
                 break
         records = [message for message in messages if message.error() is None]
         ends = {_partition(at): at.offset() or 0 for at in messages if at.error() is not None}
     payloads = list(map(_enveloped, records)) if envelope else _values(records)
     lengths = list(map(len, payloads))
     if lengths and max(lengths) > limit:
-        first = next(at for at, length in enumerate(lengths) if length > limit)
-        record = records[first]
-        problem = TooLong(
-            f"record {record.offset()} of partition {record.partition()} has {lengths[first]} "
-            f"bytes; the limit is {limit}: raise --max-frame"
-        )
-        messages = messages[: messages.index(record)]
-        payloads, lengths = payloads[:first], lengths[:first]
+        for at, length in enumerate(lengths):
+            if length > limit:
+                payloads[at] = _too_long(records[at], length, limit)
+        lengths = list(map(len, payloads))
     last = dict(zip(map(Message.partition, messages), messages, strict=True))
     offsets = {
         partition or 0: (message.offset() or 0) + (message.error() is None)
@@ -78,11 +71,24 @@ def fetch_of(messages: Sequence[Fetched], limit: int, *, envelope: bool) -> Fetc
     return Fetch(len(payloads), _framed(payloads, lengths), offsets, ends, problem)
 
 
+def _too_long(record: Fetched, length: int, limit: int) -> bytes:
+    value: Any = record.value()
+    return refusal(
+        f"{place_of(record)} has {length} bytes; the limit is {limit}: raise --max-frame for those "
+        f"after it; its value begins with {beginning(value or b'')}"
+    )
+
+
+def place_of(record: Fetched) -> str:
+    """Where *record* is, in words."""
+    return f"record {record.offset()} of partition {record.partition()} of topic {record.topic()}"
+
+
 def _partition(message: Fetched) -> int:
     return message.partition() or 0
 
 
-def _values(records: Sequence[Fetched]) -> Sequence[bytes]:
+def _values(records: Sequence[Fetched]) -> list[bytes]:
     from confluent_kafka import Message
 
     values: list[Any] = list(map(Message.value, records))

@@ -140,6 +140,19 @@ def unpacked_fields(data: bytes) -> Fields:
     )
 
 
+def arguments_of(output: bytes) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
+    """Value, key and other arguments of `produce` for a packed record."""
+    value, key, headers, timestamp_ms, partition, _ = unpacked_fields(output)
+    options: dict[str, Any] = {}
+    if partition is not None:
+        options["partition"] = partition
+    if timestamp_ms is not None:
+        options["timestamp"] = timestamp_ms
+    if headers:
+        options["headers"] = list(headers)
+    return value, key, options
+
+
 def packed_output(encoded: Any) -> bytes:
     r"""What an encoder means, as `record_of` takes it, as bytes.
 

@@ -18,6 +18,7 @@ from wallaroo.model.endpoints import Endpoint, Sink, Source
 from wallaroo.resolution.sinks import SinkContext
 from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.framing import Framing
+from wallaroo.wire.refusals import refusal_reason
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class KafkaSource(_OnTopic, Source):
     """A source that reads a topic."""
 
     connector = __package__
+    refuses = True
     framing: Framing
     start: str | int = "earliest"
     """`earliest`, `latest`, or milliseconds since the Unix epoch."""
@@ -73,7 +75,8 @@ class KafkaSource(_OnTopic, Source):
         return KafkaRecord(payload) if alone else payload
 
     def shown(self, payload: Any) -> Any:  # noqa: D102
-        return unpacked(payload) if self.envelope and isinstance(payload, bytes) else payload
+        packed = isinstance(payload, bytes) and refusal_reason(payload) is None
+        return unpacked(payload) if self.envelope and packed else payload
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ class KafkaSink(_OnTopic, Sink):
     has_records = True
     transactions: bool = True
     """Whether it writes in transactions."""
+    sets_aside: bool = True
+    """Whether outputs that are refused become dead letters."""
 
     def value(self, output: bytes) -> bytes:  # noqa: D102
         return unpacked(output).value or b""
@@ -120,7 +125,10 @@ def sink(config: KafkaSinkConfig[Any], context: SinkContext) -> KafkaSink:
     context.report(*_problems(config))
     if callable(encode):
         encode = _encoding_records(encode)
-    return KafkaSink(context.name, encode, context.place, _topic(config), config.transactions)
+    sets_aside = config.on_refused == "set-aside"
+    return KafkaSink(
+        context.name, encode, context.place, _topic(config), config.transactions, sets_aside
+    )
 
 
 def _decoding_records(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -163,6 +171,8 @@ def _problems(config: KafkaSourceConfig[Any] | KafkaSinkConfig[Any]) -> Iterator
     if isinstance(config, KafkaSinkConfig):
         if not isinstance(config.transactions, bool):
             yield f"transactions is {config.transactions!r}; expected a bool"
+        if config.on_refused not in {"set-aside", "wait"}:
+            yield f"on_refused is {config.on_refused!r}; expected 'set-aside' or 'wait'"
         return
     if not isinstance(config.envelope, bool):
         yield f"envelope is {config.envelope!r}; expected a bool"

@@ -3,7 +3,7 @@
 The number is stored as an offset of a consumer group that is named after the outbox and the sink: a
 transaction commits it together with the records, or neither. At a start, `init_transactions` fences
 a producer of the same name that is still alive and ends its transaction; then the number says which
-outputs are in the topic already.
+outputs are in the topic already. Outputs that the topic does not take are noted beside it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import itertools
 import threading
 import time
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +20,17 @@ import structlog
 
 from wallaroo.connectors.kafka.client import REQUEST_S, TopicClient
 from wallaroo.connectors.kafka.problems import KafkaProblem
-from wallaroo.connectors.kafka.records import VALUE_ALONE, unpacked_fields
+from wallaroo.connectors.kafka.records import VALUE_ALONE, KafkaRecord, arguments_of, unpacked
+from wallaroo.connectors.kafka.refused_outputs import RefusedRecord, found_in, noted
 from wallaroo.connectors.kafka.resolve import KafkaSink
-from wallaroo.connectors.threads import SinkThread
+from wallaroo.connectors.threads import SinkThread, numbered
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.system.failpoints import fault
+from wallaroo.user_code.exceptions import short_repr
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer
@@ -90,10 +91,18 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         self._topic_id = ""
         """ID of the topic that the current producer writes."""
         self._in_transaction = self._stuck = False
-        self._size = 0
-        """Bytes of the output that was written last, if it was written alone."""
+        self._last = self._size = 0
+        """Number of the output that was written last, from 0 on, and its bytes."""
         self._refused: KafkaError | None = None
         """Why a record could not be written."""
+        self._aside: dict[int, RefusedRecord] = {}
+        """Outputs that are to become dead letters, by their numbers, from 0 on."""
+        self._refusals = 0
+        """Outputs that were refused since the gateway started."""
+        self._partitions: list[int] = []
+        """Partitions that the topic is known to have."""
+        self._has_no_more = False
+        """Whether these are all, as brokers have said since the transaction began."""
         self._bytes = self._transactions = 0
         self._thread.start()
 
@@ -119,8 +128,9 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
                     reached = self._produce(producer, deliveries)
                     self._flush(producer)
                     self._reached = reached
-                if self._reached >= _end(deliveries[-1]):
-                    self._settle(deliveries[-1].position)
+                if self._reached >= (end := _end(deliveries[-1])):
+                    self._settle(deliveries[-1].position, self._letters(deliveries))
+                    self._aside = {at: why for at, why in self._aside.items() if at >= end}
                 self._most_bytes = min(self._most_bytes * 5 // 4, _TRANSACTION_BYTES)
                 self._most_outputs = min(self._most_outputs * 2, _ALL)
                 self._client.well()
@@ -134,7 +144,7 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         """
         from confluent_kafka import KafkaException
 
-        self._topic_id, _ = self._client.describe()
+        self._topic_id, self._partitions = self._client.describe()
         self._refused, self._in_transaction, self._stuck = None, False, False
         own: dict[str, Any] = {"on_delivery": self._on_refused}
         if self._sink.transactions:
@@ -143,7 +153,7 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         try:
             if self._sink.transactions:
                 self._until_answered(producer, producer.init_transactions)
-                self._reached = max(self._stored_number(), self._outbox.delivered_to(self._index))
+                self._resume()
                 log.info("sink resumes", **self._names(), output=self._reached)
             yield producer
         finally:
@@ -155,15 +165,20 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
                 with contextlib.suppress(KafkaException):
                     producer.abort_transaction(_TURN_S)
 
-    def _stored_number(self) -> int:
-        """Number of the output after the last that is in the topic; 0 if there is none."""
-        from confluent_kafka import TopicPartition
+    def _resume(self) -> None:
+        """Find out which outputs are in the topic already, and which it has refused."""
+        from confluent_kafka import KafkaError, TopicPartition
 
         with contextlib.closing(self._client.consumer(self._numbering)) as consumer:
             at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION)
             (found,) = consumer.committed([at], REQUEST_S)
             self._group = consumer.consumer_group_metadata()
-        return max(0, found.offset)
+        delivered = self._outbox.delivered_to(self._index)
+        self._reached = max(found.offset, delivered)
+        for number, code in found_in(found.metadata or "").items():
+            if number >= delivered and number not in self._aside:
+                reason = str(self._client.problem(KafkaError(code)))
+                self._aside[number] = RefusedRecord(code, reason)
 
     def _write_in_transaction(self, producer: Producer, deliveries: Sequence[Delivery]) -> int:
         """Write outputs with the number after the last, which is returned."""
@@ -175,7 +190,8 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         number = self._produce(producer, deliveries)
         self._flush(producer)
         fault("kafka-sink-after-flush")
-        at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION, number)
+        codes = {refused: why.code for refused, why in self._aside.items() if refused < number}
+        at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION, number, noted(codes))
         send = producer.send_offsets_to_transaction
         self._until_answered(producer, lambda wait_s: send([at], self._group, wait_s))
         fault("kafka-sink-before-commit")
@@ -186,7 +202,7 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         return number
 
     def _produce(self, producer: Producer, deliveries: Sequence[Delivery]) -> int:
-        """Hand records to the client, except those that the topic has.
+        """Hand records to the client, except those that the topic has, or does not take.
 
         Returns:
             The number of the output after the last: of one that the client does not take, unless it
@@ -195,39 +211,89 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         from confluent_kafka import KafkaException
 
         topic, produce, nothing = self._sink.topic.name, producer.produce, dict[str, Any]()
-        reached, left = self._reached, self._most_outputs
+        reached, left, aside = self._reached, self._most_outputs, self._aside
+        self._has_no_more = False
         value: bytes | None
         key: bytes | None
         for delivery in deliveries:
             data, ends = delivery.outputs.data, _ends(delivery)
-            reached = max(reached, delivery.number - 1)
-            skipped = min(max(0, self._reached - (delivery.number - 1)), len(ends))
-            first = start = ends[skipped - 1] if skipped else 0
-            if left == 1 and skipped < len(ends):
-                self._size = ends[skipped] - first
-            for end in ends[skipped : skipped + left]:
+            begin = delivery.number - 1
+            skipped = min(max(0, self._reached - begin), len(ends))
+            start = ends[skipped - 1] if skipped else 0
+            for number, end in enumerate(ends[skipped : skipped + left], begin + skipped):
                 if data[start] == VALUE_ALONE:
                     value, key, options = data[start + 1 : end], None, nothing
                 else:
-                    value, key, options = _arguments(data[start:end])
-                while True:
+                    value, key, options = arguments_of(data[start:end])
+                self._last, self._size = number, end - start
+                while number not in aside and self._has_partition(number, options):
                     try:
                         produce(topic, value, key, **options)
+                        self._bytes += end - start
                         break
                     except BufferError:
                         self._check(producer, _TURN_S)
                     except KafkaException as error:
-                        handed = bisect_right(ends, start) - skipped
-                        if reached + handed == self._reached:
+                        if self._is_refused(number, error.args[0]):
+                            break
+                        if number == self._reached:
                             self._on_refused(error.args[0], None)
                             raise
-                        self._bytes += start - first
-                        return reached + handed
-                start = end
-            handed = min(left, len(ends) - skipped)
-            reached, left = reached + handed, left - handed
-            self._bytes += start - first
+                        return number
+                start, reached = end, number + 1
+            left -= min(left, len(ends) - skipped)
         return reached
+
+    def _has_partition(self, number: int, options: dict[str, Any]) -> bool:
+        """Whether the topic has the partition of output *number*; if not, it is refused.
+
+        Raises:
+            KafkaProblem: No broker says which partitions there are.
+        """
+        from confluent_kafka import KafkaError
+
+        wanted = options.get("partition")
+        if wanted is None or wanted in self._partitions or not self._sink.sets_aside:
+            return True
+        if not self._has_no_more:
+            _, self._partitions = self._client.describe()
+            self._has_no_more = True
+            return self._has_partition(number, options)
+        reason = (
+            f"partition {wanted} does not exist: {self._sink.topic} has {len(self._partitions)} "
+            "partitions; add some, or let the encoder return another one"
+        )
+        self._refuse(number, RefusedRecord(KafkaError._UNKNOWN_PARTITION, reason))  # noqa: SLF001
+        return False
+
+    def _is_refused(self, number: int, error: KafkaError) -> bool:
+        """Whether output *number*, which has caused *error*, becomes a dead letter."""
+        name = error.name()
+        if not self._sink.sets_aside or name not in _OF_ONE_RECORD or name == "_UNKNOWN_PARTITION":
+            return False
+        reason = f"{self._size:,} bytes: {self._client.problem(error)}"
+        self._refuse(number, RefusedRecord(error.code(), reason))
+        return True
+
+    def _refuse(self, number: int, why: RefusedRecord) -> None:
+        self._aside[number] = why
+        self._refusals += 1
+
+    def _letters(self, deliveries: Sequence[Delivery]) -> list[RefusedOutput]:
+        """The dead letters of what was refused of *deliveries*."""
+        if not self._aside:
+            return []
+        outputs = numbered(deliveries)
+        return [
+            self._letter(number, unpacked(outputs[number]), why.reason)
+            for number, why in sorted(self._aside.items())
+            if number in outputs
+        ]
+
+    def _letter(self, number: int, record: KafkaRecord, reason: str) -> RefusedOutput:
+        letter, data = self._set_aside(number + 1, record.value or b"", reason)
+        key = None if record.key is None else short_repr(record.key)
+        return RefusedOutput(letter._replace(key=key), data)
 
     def _flush(self, producer: Producer) -> None:
         """Wait until the brokers have all records.
@@ -301,7 +367,7 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
             raise raised[0]
 
     def _progress(self) -> int:
-        return self._reached
+        return self._reached + self._refusals
 
     def _on_refused(self, error: KafkaError | None, _record: object) -> None:
         self._refused = self._refused or error
@@ -313,23 +379,12 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         self._client.errors += 1
         self._most_bytes = max(self._gathered_bytes // 2, _LEAST_BYTES)
         if self._refused is not None and self._refused.name() in _OF_ONE_RECORD:
-            if self._most_outputs == 1:
-                reason = f"output {self._reached + 1:,} ({self._size:,} bytes): {reason}"
-            self._most_outputs = 1
+            alone, self._most_outputs = self._most_outputs == 1, 1
+            if alone and self._is_refused(self._last, self._refused):
+                return
+            if alone:
+                reason = f"output {self._last + 1:,} ({self._size:,} bytes): {reason}"
         super()._failed(reason, next_try_s)
-
-
-def _arguments(output: bytes) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
-    """Value, key and other arguments of `produce` for a packed record."""
-    value, key, headers, timestamp_ms, partition, _ = unpacked_fields(output)
-    options: dict[str, Any] = {}
-    if partition is not None:
-        options["partition"] = partition
-    if timestamp_ms is not None:
-        options["timestamp"] = timestamp_ms
-    if headers:
-        options["headers"] = list(headers)
-    return value, key, options
 
 
 def _ends(delivery: Delivery) -> list[int]:

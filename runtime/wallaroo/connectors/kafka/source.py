@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from wallaroo.connectors.kafka.batches import end_of_batch, error_text, is_of_a_batch
 from wallaroo.connectors.kafka.client import REQUEST_S, Asked, TopicClient
-from wallaroo.connectors.kafka.fetch import TooLong, fetch_of
+from wallaroo.connectors.kafka.fetch import fetch_of
 from wallaroo.connectors.kafka.positions import Positions, lost_records
 from wallaroo.connectors.kafka.problems import KafkaProblem
 from wallaroo.connectors.kafka.resolve import KafkaSource
@@ -27,6 +28,7 @@ from wallaroo.gateway.journal.write_buffer import Reached
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.system.failpoints import fault
+from wallaroo.wire.refusals import refusal
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -124,7 +126,8 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
                 if (first := consumer.poll(_WAIT_S)) is not None:
                     fetched = [first, *consumer.consume(_AT_ONCE, 0)]
                     self._make_sure()
-                    self._take(fetched)
+                    if (event := self._take(fetched)) is not None:
+                        self._pass(consumer, event)
                 elif self._client.last_error is not None:
                     reason = str(self._client.problem(self._client.last_error))
                     if reason != self.problem:
@@ -307,8 +310,11 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
             at = [TopicPartition(name, partition, next_) for partition, next_ in offsets.items()]
             consumer.commit(offsets=at, asynchronous=True)
 
-    def _take(self, messages: Sequence[Fetched]) -> None:
+    def _take(self, messages: Sequence[Fetched]) -> Fetched | None:
         """Hand records in, once there is room, with the positions after them.
+
+        Returns:
+            The report of a batch that cannot be unpacked; None if there is none.
 
         Raises:
             KafkaProblem: There is something else than records, behind those that were handed in.
@@ -322,11 +328,36 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
             self._bytes += len(fetch.data)
             self._submit(fetch.count, fetch.data, Positions(self._reached.topic_id, offsets))
             self._well()
-        if isinstance(fetch.problem, TooLong):
-            msg = f"{self._source.where}: {fetch.problem}"
-            raise KafkaProblem(msg)
-        if fetch.problem is not None:
-            raise self._client.problem(fetch.problem)
+        error = None if fetch.problem is None else fetch.problem.error()
+        if error is not None and not is_of_a_batch(fetch.problem):
+            raise self._client.problem(error)
+        return fetch.problem
+
+    def _pass(self, consumer: Consumer, event: Fetched) -> None:
+        """Hand in a refusal for the batch that *event* reports, and read on behind it.
+
+        Raises:
+            KafkaProblem: It can be unpacked now, no broker answers, or the source is to stop.
+        """
+        from confluent_kafka import TopicPartition
+
+        assert self._reached is not None
+        partition = event.partition() or 0
+        first = max(event.offset() or 0, self._reached.offsets[partition])
+        _, end = self._bounds(consumer, [partition])[partition]
+        next_ = max(end_of_batch(self._client, self._group, event, end), first + 1)
+        records = f"record {first}" if next_ == first + 1 else f"records {first} to {next_ - 1}"
+        reason = (
+            f"{records} of partition {partition} of {self._source.topic}: the batch cannot be "
+            f"unpacked: {error_text(event)}"
+        )
+        offsets = {**self._reached.offsets, partition: next_}
+        data = self._source.framing.frame(refusal(reason))
+        self._submit(1, data, Positions(self._reached.topic_id, offsets))
+        log.warning("batch refused", **self._names(), reason=reason)
+        name = self._source.topic.name
+        consumer.assign([TopicPartition(name, at, offset) for at, offset in offsets.items()])
+        self._well()
 
     def _submit(self, count: int, data: bytes, positions: Positions) -> None:
         reached = Reached(self._source.name, positions.encoded())

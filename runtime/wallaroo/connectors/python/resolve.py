@@ -20,6 +20,7 @@ class CustomSource(Source):
     """A source that is read by Python code."""
 
     connector = __package__
+    refuses = True
     framing: Framing
     reader: MessageSource[Any] = field(compare=False)
     gives_messages: bool = False

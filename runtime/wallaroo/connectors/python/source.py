@@ -19,6 +19,7 @@ from wallaroo.errors import FrameError
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import Reached
+from wallaroo.wire.refusals import beginning, refusal
 
 _IDLE_S = 0.05
 """Pause after a source has reported that it has no messages now."""
@@ -60,9 +61,12 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
     def _take(self, payload: bytes, position: Any) -> bool:
         """Hand a message in, once there is room; returns whether it was, before a stop."""
         framing = self._source.framing
-        if len(payload) > framing.max_frame:
-            msg = f"a message of {len(payload)} bytes; the limit is {framing.max_frame}"
-            raise FrameError(msg)
+        if (size := len(payload)) > framing.max_frame:
+            payload = refusal(
+                f"{self._source.where}, position {position!r:.100}: a message of {size} bytes; the "
+                f"limit is {framing.max_frame}: raise --max-frame; it begins with "
+                f"{beginning(payload)}"
+            )
         reached = Reached(self._source.name, pickle.dumps(position, protocol=5))
         while not self._has_room():
             if self._stopping.is_set():

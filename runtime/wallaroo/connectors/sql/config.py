@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from wallaroo.api.class_api import EncoderClass
 from wallaroo.api.connectors import AnySink
 from wallaroo.api.functions import Encoder, In_contra
 from wallaroo.api.places import calling_place
+from wallaroo.api.secret_files import secret_file
 
 
 class SQLSinkConfig(AnySink[In_contra]):
@@ -60,7 +60,7 @@ class SQLSinkConfig(AnySink[In_contra]):
         self.encoder = encoder
         self.schema = schema
         self.key = key
-        self.password_file = None if password_file is None else Path(password_file).absolute()
+        self.password_file = secret_file(password_file)
         self.options = dict(options or {})
         self.on_refused = on_refused
         self.place = calling_place()

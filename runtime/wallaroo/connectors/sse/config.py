@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from wallaroo.api.addresses import host_of, port_of
@@ -12,6 +11,7 @@ from wallaroo.api.class_api import EncoderClass
 from wallaroo.api.connectors import AnySink
 from wallaroo.api.functions import Encoder, In_contra
 from wallaroo.api.places import calling_place
+from wallaroo.api.secret_files import secret_file
 
 
 class SSESinkConfig(AnySink[In_contra]):
@@ -63,7 +63,7 @@ class SSESinkConfig(AnySink[In_contra]):
         self.path = path
         self.event = event
         self.origins = origins
-        self.token_file = None if token_file is None else Path(token_file).absolute()
+        self.token_file = secret_file(token_file)
         self.viewers = viewers
         self.keep_bytes = keep_bytes
         self.place = calling_place()

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from wallaroo.connectors.sse.config import SSESinkConfig
 from wallaroo.model.endpoints import Listening, Sink
-from wallaroo.resolution.problems import url_path, whole_number
+from wallaroo.resolution.problems import origins_of_pages, url_path, whole_number
 from wallaroo.resolution.sinks import SinkContext
 
 _LEAST_KEPT = 64 * 1024
@@ -64,23 +63,6 @@ def _problems(config: SSESinkConfig[Any]) -> Iterator[str]:
     event = config.event
     if event is not None and not (isinstance(event, str) and event and event.isprintable()):
         yield f"event is {event!r}; expected a name on one line, or None"
-    if isinstance(config.origins, str):
-        yield f"origins is the text {config.origins!r}; expected a list: [{config.origins!r}]"
-    else:
-        for origin in config.origins:
-            if not _is_origin(origin):
-                yield (
-                    f"origins has {origin!r}; expected '*' or an origin, a scheme and a host "
-                    "without a path, such as 'https://shop.example.org'"
-                )
+    yield from origins_of_pages(config.origins)
     yield from whole_number("viewers", config.viewers, 1)
     yield from whole_number("keep_bytes", config.keep_bytes, _LEAST_KEPT)
-
-
-def _is_origin(origin: object) -> bool:
-    if origin == "*":
-        return True
-    if not isinstance(origin, str):
-        return False
-    parts = urlsplit(origin)
-    return bool(parts.scheme and parts.netloc) and origin == f"{parts.scheme}://{parts.netloc}"

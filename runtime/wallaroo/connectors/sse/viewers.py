@@ -70,7 +70,7 @@ class Viewers:
         token: str | None,
     ) -> None:
         self._sink, self._history = sink, history
-        self._access = Access(sink.path, sink.origins, token)
+        self._access = Access(sink, token, tls=tls is not None)
         self._waiting: set[asyncio.Event] = set()
         """What wakes each viewer; only the loop changes it."""
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from wallaroo.api.class_api import EncoderClass
 from wallaroo.api.connectors import AnySink
 from wallaroo.api.functions import Encoder, In_contra
 from wallaroo.api.places import calling_place
+from wallaroo.api.secret_files import secret_file
 
 
 class WebhookSinkConfig(AnySink[In_contra]):
@@ -66,7 +66,7 @@ class WebhookSinkConfig(AnySink[In_contra]):
         self.batch_format = batch_format
         self.content_type = content_type
         self.headers = dict(headers or {})
-        self.headers_file = None if headers_file is None else Path(headers_file).absolute()
+        self.headers_file = secret_file(headers_file)
         self.timeout_s = timeout_s
         self.on_refused = on_refused
         self.attempts = attempts

@@ -25,6 +25,7 @@ import tempfile
 from typing import IO
 
 from wallaroo.observability import log_channel
+from wallaroo.system.credentials import hide_token
 from wallaroo.system.lifeline import die_with_parent, fork_group, kill_group, reap_group
 from wallaroo.system.memory import to_be_killed_first
 
@@ -139,6 +140,7 @@ def main() -> None:
     os.dup2(null, 0)
     os.close(null)
     log_channel.take_over()
+    hide_token()  # which user code in its forks could read as that of their parent
     agent = Agent(commands, reports)
     with tempfile.TemporaryDirectory(prefix="wallaroo-") as directory:
         agent.report(directory)

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
 
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.wire.records import Outputs, Tally
-from wallaroo.wire.task_metrics import StepMetrics, TaskMetrics
-
-_ZERO = StepMetrics()
 
 
 class ChunkResults(TaskResults):
@@ -21,37 +17,21 @@ class ChunkResults(TaskResults):
     def __init__(self) -> None:
         super().__init__(self._gather)
         self._taken: list[Outputs] = []
-        self._gathered = Tally()
+        self._gathered: Tally | None = None
+        """The report of what was delivered of the chunk; None if nothing was."""
 
     def take(self) -> tuple[list[Outputs], Tally]:
         """Outputs and report since the last call."""
         self._flush()
         outputs, tally = self._taken, self._gathered
-        tally.metrics = _taken(self.metrics)
-        self._taken, self._gathered = [], Tally()
+        assert tally is not None
+        tally.metrics = self.metrics.taken()
+        self._taken, self._gathered = [], None
         return outputs, tally
 
     def _gather(self, outputs: Sequence[Outputs], tally: Tally) -> None:
         self._taken += outputs
-        self._gathered.merge(tally)
-
-
-def _taken(metrics: TaskMetrics) -> TaskMetrics:
-    """What *metrics* have counted; they count from zero then."""
-    taken = TaskMetrics(
-        {name: replace(step) for name, step in metrics.steps.items() if step != _ZERO},
-        metrics.arrivals,
-        metrics.entities,
-        metrics.windows,
-        metrics.log_bytes,
-        metrics.hot_keys,
-        metrics.keyed,
-        metrics.expired,
-    )
-    for step in metrics.steps.values():
-        for field in fields(StepMetrics):
-            setattr(step, field.name, getattr(_ZERO, field.name))
-    metrics.arrivals, metrics.entities, metrics.windows = {}, {}, {}
-    metrics.log_bytes, metrics.hot_keys = {}, {}
-    metrics.keyed, metrics.expired = {}, {}
-    return taken
+        if self._gathered is None:
+            self._gathered = tally
+        else:
+            self._gathered.merge(tally)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import shutil
 import signal
 import struct
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from wallaroo.engine.spark.archive import home_of, sharing_options
+from wallaroo.engine.spark.java_version import version_of
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.memory import MemoryKills
 from wallaroo.system.private_files import MASK
@@ -66,7 +66,7 @@ def find_java() -> str:
     """
     candidates = _candidates()
     for candidate in candidates:
-        if (version := _major_version(candidate)) is not None and version >= MIN_VERSION:
+        if (version := version_of(candidate)) is not None and version.major >= MIN_VERSION:
             return candidate
     found = ", ".join(candidates) or "none"
     msg = (
@@ -89,15 +89,6 @@ def _candidates() -> list[str]:
     if on_path := shutil.which("java"):
         candidates.append(on_path)
     return candidates
-
-
-def _major_version(java: str) -> int | None:
-    try:
-        result = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    except OSError:
-        return None
-    match = re.search(r'version "(\d+)', result.stderr)
-    return int(match[1]) if match else None
 
 
 def java_command(

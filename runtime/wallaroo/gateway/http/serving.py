@@ -39,6 +39,13 @@ HEAD_S = 10.0
 _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 """What a request target in absolute form has before its path."""
 
+_TWO_LENGTHS_TEXT = b"Send either a Content-Length or, by HTTP/1.1, a Transfer-Encoding.\n"
+_TWO_LENGTHS = [
+    (b"content-type", b"text/plain"),
+    (b"content-length", b"%d" % len(_TWO_LENGTHS_TEXT)),
+    (b"connection", b"close"),
+]
+
 
 class Serving:
     """Lets *app* answer the requests at *listener*, until it is stopped.
@@ -69,7 +76,7 @@ class Serving:
         answers_half_closed: bool = False,
     ) -> None:
         config = uvicorn.Config(
-            _with_paths(app),
+            _checked(app),
             http=limited(head_s, admission, answers_half_closed=answers_half_closed),
             **OPTIONS,
             h11_max_incomplete_event_size=HEAD_BYTES,
@@ -103,10 +110,21 @@ class Serving:
         self._socket.close()
 
 
-def _with_paths(app: ASGIApp) -> ASGIApp:
-    """Let *app* see the path alone of targets in absolute form (RFC 9112, section 3.2.2)."""
+def _checked(app: ASGIApp) -> ASGIApp:
+    """Let *app* see the path alone of targets in absolute form (RFC 9112, section 3.2.2).
+
+    A request whose length a proxy may have read differently ends its connection, as what follows
+    its body may be a part of it (request smuggling; section 6.1).
+    """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        names = {name for name, _ in scope["headers"]}
+        if b"transfer-encoding" in names and (
+            b"content-length" in names or scope["http_version"] == "1.0"
+        ):
+            await send({"type": "http.response.start", "status": 400, "headers": _TWO_LENGTHS})
+            await send({"type": "http.response.body", "body": _TWO_LENGTHS_TEXT})
+            return
         target = scope.get("raw_path", b"")
         if (found := _ABSOLUTE.match(target)) is not None:
             scope["raw_path"] = target[found.end() :] or b"/"
