@@ -100,8 +100,8 @@ class Store:
         """Called in a turn to publish what can be published."""
         self.writer.gather = self._gather
         self._released_at = 0.0
-        self._is_carrying = False
-        """Whether outputs are on their way out of the oldest segment."""
+        self._is_releasing = False
+        """Whether segments go once what was appended is on disk."""
         self._closed = False
         try:
             self._recover(sources, skip_damaged=skip_damaged)
@@ -206,28 +206,35 @@ class Store:
         with self.writer.changed:
             segments = self.writer.log
             oldest_end = segments.oldest_end
-            if oldest_end is None or self._is_carrying:
+            if oldest_end is None:
                 return
             needed = [self.journal.needed_from, self.outbox.needed_from]
             low = min((at for at in needed if at is not None), default=segments.end)
             outputs = self.outbox.outputs_needed_from
             if outputs is not None and outputs < oldest_end <= low:
                 size = self.outbox.outputs_before(oldest_end)
-                if size <= _CARRIED_BYTES:
-                    self._carry(oldest_end)
+                if size <= _CARRIED_BYTES and not self._is_releasing and not self.writer.is_stuck:
+                    self._release_later(oldest_end, self.outbox.carry(oldest_end))
                 return
-            segments.release(low if outputs is None else min(low, outputs))
+            if outputs is not None:
+                low = min(low, outputs)
+            if low < oldest_end:
+                return
+            if segments.durable == segments.next - 1 or self.writer.is_stuck:
+                segments.release(low)
+            elif not self._is_releasing:
+                self._release_later(low)
 
-    def _carry(self, oldest_end: int) -> None:
-        self._is_carrying = True
-        moved = self.outbox.carry(oldest_end)
+    def _release_later(self, low: int, durable: Callable[[], None] = lambda: None) -> None:
+        """Let go of segments, once all is on disk because of which they are not needed."""
+        self._is_releasing = True
 
-        def durable() -> None:
-            moved()
-            self._is_carrying = False
-            self.writer.log.release(oldest_end)
+        def release() -> None:
+            durable()
+            self._is_releasing = False
+            self.writer.log.release(low)
 
-        self.writer.when_durable(durable)
+        self.writer.when_durable(release)
         self.writer.wake()
 
 
@@ -260,6 +267,9 @@ class _NoWriter:
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.log = None
+
+    def flush(self) -> None:
+        """Do nothing."""
 
 
 def published_changes(directory: Path, query: str, after: int) -> list[bytes] | None:

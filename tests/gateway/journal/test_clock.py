@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import PATIENCE_S, wait_until
+from tests.gateway.harness import opened as opened_store
+from tests.helpers import wait_until
 from wallaroo.gateway.journal import clock as clock_module
 from wallaroo.gateway.journal.clock import ALLOWANCE_NS, Reading, SteadyClock, Uptime
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
 
 S = 10**9
 DAY = 86_400 * S
@@ -168,24 +168,20 @@ def test_a_jump_is_logged_once_and_so_is_its_end(monkeypatch: pytest.MonkeyPatch
 
 @contextlib.contextmanager
 def opened(directory: Path, machine: Machine) -> Iterator[Journal]:
-    journal = Journal(
-        directory / "journal.db",
-        JournalLimits(),
+    with opened_store(
+        directory,
         clock=lambda: machine.wall,
         uptime=lambda: Uptime(machine.boot, machine.up),
-    )
-    try:
-        yield journal
-    finally:
-        journal.close()
+    ) as store:
+        yield store.journal
 
 
 def tick(journal: Journal) -> int:
     """Let the journal take a tick; the time that it has stored for it."""
     offset = journal.end
-    journal.wake(0, durably=False)
-    journal.wait_beyond(offset, PATIENCE_S)
-    ((stored,),) = journal.read(offset, offset + 1)
+    journal.wake(0)
+    wait_until(lambda: journal.end > offset, "the tick")
+    (stored,) = journal.read(offset, offset + 1)
     return stored.arrived_ns
 
 
@@ -212,7 +208,7 @@ def test_no_tick_is_stored_with_a_time_of_tomorrow(tmp_path: Path, killed: bool)
         ticks.append(tick(journal))
         journal.submit(0, 1, b"message")
         wait_until(lambda: journal.accepted.get(0))
-        ((*_, message),) = journal.read(0, journal.end)
+        *_, message = journal.read(0, journal.end)
     gaps = [round((after - before) / S) for before, after in itertools.pairwise(ticks)]
     assert sum(gaps) == pytest.approx(30, abs=2)
     assert all(gap <= 11 for gap in gaps)
@@ -224,10 +220,10 @@ def test_a_tick_comes_when_it_is_due_though_the_clock_went_back(tmp_path: Path) 
     with opened(tmp_path, machine) as journal:
         due = tick(journal) + 5 * S
         offset = journal.end
-        journal.wake(due, durably=False)
+        journal.wake(due)
         machine.wall -= DAY
         machine.up += 6 * S
-        journal.wait_beyond(offset, PATIENCE_S)
+        wait_until(lambda: journal.end > offset, "the tick")
         assert journal.end == offset + 1
 
 

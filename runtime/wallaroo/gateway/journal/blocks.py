@@ -14,6 +14,8 @@ from wallaroo.wire.records import TICK_SOURCE, Block
 
 _MEMORY_BYTES = 32 * 1024**2
 """Bytes of messages that wait in memory to be handed out; the log has the others."""
+_BLOCK_BYTES = 200
+"""What messages in memory take besides their bytes."""
 _STEP_BYTES = 64 * 1024
 """Bytes of the log from one offset whose place is remembered to the next."""
 _COUNTED_BYTES = 256 * 1024
@@ -57,7 +59,7 @@ class Blocks:
             self._newest.clear()
             self._newest_bytes = 0
         self._newest.append(block)
-        self._newest_bytes += len(block.data)
+        self._newest_bytes += _size(block)
 
     def take(self, start: int, end: int, most_bytes: int) -> Sequence[Block]:
         """The messages from *start* on and before *end*, of about *most_bytes*.
@@ -68,7 +70,7 @@ class Blocks:
         """
         newest, found, size = self._newest, list[Block](), 0
         while newest and newest[0].first < start:
-            self._newest_bytes -= len(newest.popleft().data)
+            self._newest_bytes -= _size(newest.popleft())
         if not newest or newest[0].first > start:
             limit = min(end, newest[0].first) if newest else end
             for block in self.read(start, limit):
@@ -79,13 +81,13 @@ class Blocks:
             return found
         while newest and size < most_bytes and newest[0].first < end:
             block = newest.popleft()
-            self._newest_bytes -= len(block.data)
+            self._newest_bytes -= _size(block)
             size += len(block.data)
             found.append(block)
         return found
 
     def bytes_beyond(self, start: int, end: int) -> int:
-        """Bytes of the messages from *start* up to *end*, at most those in memory if they are there."""
+        """Bytes of the messages from *start* up to *end*, about."""
         if self._newest and self._newest[0].first <= start:
             return self._newest_bytes
         return self.stored_bytes if start < end else 0
@@ -143,6 +145,10 @@ class Blocks:
         self._counted.clear()
         self._newest.clear()
         self.stored_bytes = self._newest_bytes = 0
+
+
+def _size(block: Block) -> int:
+    return len(block.data) + _BLOCK_BYTES
 
 
 class FoundMessages:

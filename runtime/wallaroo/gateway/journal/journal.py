@@ -58,7 +58,7 @@ class Journal:
         self.on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _positions: None
         """Called with the positions of the streams that have more on disk; must be quick."""
         self.stream_positions = StreamPositions(
-            self._changed, limits.streams, self._note_stream_gone
+            self._changed, limits.streams, self._note_stream_gone, writer.flush
         )
         """How much of each stream of the acknowledged protocol is on disk."""
         self._request_keys = RequestKeys()
@@ -287,11 +287,11 @@ class Journal:
         if at_once or stored is None or reading.time_ns - stored.time_ns >= _CLOCK_STORED_EVERY_NS:
             self._clock_stored = reading
             now = [reading.time_ns, *reading.uptime]
-            self._writer.append_lazily(NOTED, pack_noted(clock=now))
+            self._writer.append_unsynced(NOTED, pack_noted(clock=now))
 
     def _note_stream_gone(self, name: StreamName) -> None:
-        self._writer.append(NOTED, pack_noted(forget=name))
-        self._writer.flush()
+        self._writer.append_lazily(NOTED, pack_noted(forget=name))
+        self._writer.when_durable(lambda: self.stream_positions.gone(name))
 
     def close(self) -> None:
         """Append what the clock shows, before the log is closed."""
@@ -370,7 +370,7 @@ class Journal:
         with self._changed:
             if end > self._consumed:
                 self._consumed = end
-                self._writer.append_lazily(NOTED, pack_noted(consumed=end))
+                self._writer.append_unsynced(NOTED, pack_noted(consumed=end))
             before = self._blocks.stored_bytes
             self._blocks.consume(self._consumed)
             self._buffer.note_deleted(before - self._blocks.stored_bytes)

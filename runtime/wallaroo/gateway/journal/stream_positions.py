@@ -55,13 +55,19 @@ class StreamPositions:
     Args:
         changed: Held while this object is used, and notified when more is on disk.
         most: Streams that are remembered at most.
-        note_gone: Stores that a stream is forgotten before its name is used again.
+        note_gone: Adds to the log that a stream is forgotten.
+        flush: Returns when what was added to the log is on disk.
     """
 
     def __init__(
-        self, changed: Condition, most: int, note_gone: Callable[[StreamName], None]
+        self,
+        changed: Condition,
+        most: int,
+        note_gone: Callable[[StreamName], None],
+        flush: Callable[[], None],
     ) -> None:
-        self._changed, self._most, self._note_gone = changed, most, note_gone
+        self._changed, self._most = changed, most
+        self._note_gone, self._flush = note_gone, flush
         self._last: dict[StreamName, int] = {}
         self._used_ns: dict[StreamName, int] = {}
         """When streams were last written to disk."""
@@ -69,7 +75,7 @@ class StreamPositions:
         self._counts = Counter[str]()
         """Streams by who opened them."""
         self._gone: set[StreamName] = set()
-        """Streams that are forgotten, and still in the log."""
+        """Streams that are forgotten, which is not on disk yet."""
 
     def open(self, name: StreamName, opener: Opener, in_use: Collection[StreamName] = ()) -> int:
         """The number of the last message of a stream that is on disk, 0 for a new stream.
@@ -87,8 +93,7 @@ class StreamPositions:
             if name not in self._last:
                 self._make_room(name, opener, in_use)
                 if name in self._gone:  # its sender must not find the old number after a crash
-                    self._note_gone(name)
-                    self._gone.discard(name)
+                    self._flush()
                 self._note(name, opener)
                 return self._last.setdefault(name, 0)
             known = self._openers.get(name)
@@ -134,13 +139,17 @@ class StreamPositions:
         source, stream, last, used_ns, subject, address = entry
         name = StreamName(source, stream)
         self._last[name], self._used_ns[name] = last, used_ns
-        if name not in self._openers:
+        known = self._openers.get(name)
+        if known is None or (known.subject is None and subject is not None):
             self._note(name, Opener(subject, address))
-        self._gone.discard(name)
 
     def forget(self, name: StreamName) -> None:
         """Forget a stream; the caller holds `changed`."""
         self._forget(name)
+
+    def gone(self, name: StreamName) -> None:
+        """Note that it is on disk that a stream is forgotten; the caller holds `changed`."""
+        self._gone.discard(name)
 
     def to_json(self) -> list[list[Any]]:
         """All that is on disk, as plain JSON values."""
@@ -206,7 +215,8 @@ class StreamPositions:
         return sorted(idle, key=self._used_ns.__getitem__)
 
     def _give_up(self, names: Collection[StreamName]) -> None:
-        """Forget *names*; the log is told when a name is used again."""
+        """Forget *names*, without waiting for the disk."""
         for name in names:
             self._forget(name)
-        self._gone.update(names)
+            self._gone.add(name)
+            self._note_gone(name)
