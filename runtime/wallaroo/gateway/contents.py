@@ -26,7 +26,7 @@ from wallaroo.gateway.entries import (
     without_changes,
 )
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.log.records import SNAPSHOT, Record
+from wallaroo.gateway.log.records import SKIPPED, SNAPSHOT, Record
 from wallaroo.gateway.outbox.outbox import Outbox
 
 
@@ -85,6 +85,8 @@ class Contents:
             self._outbox.index_carried(piece, record.address, kept=kept)
         elif kind == NOTED:
             self._add_noted(record, noted_in(payload))
+        elif kind == SKIPPED:
+            self._journal.index_skipped(record.address)
         elif kind == SNAPSHOT:
             self._snapshot = bytes(payload)
             if self.tables is None:

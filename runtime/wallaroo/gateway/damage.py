@@ -11,6 +11,7 @@ from wallaroo.errors import RESTORE, DamagedFile
 from wallaroo.gateway.contents import Contents
 from wallaroo.gateway.dead_letters.letters import Letter
 from wallaroo.gateway.dead_letters.store import DeadLetterStore
+from wallaroo.gateway.journal.openings import Opening, is_known
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import DamagedLog
 from wallaroo.gateway.marks import mark_file, read_mark, remove_mark
@@ -69,12 +70,13 @@ class Damage:
             )
             raise DamagedLog(self._file, problem, first=0, last=None)
 
-    def check_end(self, found: Log, end: int) -> int:
+    def check_end(self, found: Log, end: int, openings: Sequence[Opening]) -> int:
         """Refuse a log that lacks records which were on disk, unless such are skipped.
 
         Args:
             found: The log, which is recovered.
             end: Offset after its last message.
+            openings: Its openings.
 
         Returns:
             Offset after the last message that was ever accepted.
@@ -94,15 +96,16 @@ class Damage:
                 )
             return end
         last = found.next - 1
-        is_other = found.name.hex() != mark.name
+        is_other = found.name.hex() != mark.name or not is_known(openings, mark.opening)
         if not is_other and last >= mark.record:
-            return end
+            return max(end, mark.end)  # the last messages may have been skipped
         first = 0 if is_other else end
         if first < mark.end:
             problem = f"messages {first} to {mark.end - 1}, which were accepted, are missing"
             otherwise = "the application resumes without them"
         else:
-            problem = f"its records {last + 1} to {mark.record} are missing"
+            first_record = 1 if is_other else last + 1
+            problem = f"its records {first_record} to {mark.record} are missing"
             otherwise = (
                 "messages whose outputs were published last are processed again, and outputs that "
                 "were delivered are sent a second time"
@@ -113,12 +116,13 @@ class Damage:
                 f"it was restored with the checkpoint from one backup, remove {file.name}; or "
                 f"start with {SKIP}: {otherwise}"
             )
-            raise DamagedFile(f"{self._file} is damaged: {problem}; {remedy}")
+            msg = f"{self._file} is damaged: {problem}; {remedy}"
+            raise DamagedFile(msg)
         if first < mark.end:
             self._keep(f"log: messages {first} to {mark.end - 1}", b"", "it is missing")
         remove_mark(self._file)
         log.warning("missing records skipped", file=str(self._file), problem=problem)
-        return max(end, mark.end) if end else 0
+        return max(end, mark.end) if first else end
 
     def _keep(self, place: str, data: bytes, error: str) -> None:
         with self._letters.transaction():

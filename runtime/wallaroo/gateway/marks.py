@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-_LAYOUT = struct.Struct(">32sQQI")
+_LAYOUT = struct.Struct(">32s32sQQI")
 _MODE = 0o600
 
 
@@ -27,6 +27,9 @@ class Mark(NamedTuple):
     """Number of its last record."""
     end: int
     """Offset after its last message."""
+    opening: str
+    """Random name of its last opening: 32 characters. A copy of the log that was continued lacks
+    it."""
 
 
 def mark_file(log: Path) -> Path:
@@ -42,15 +45,16 @@ def read_mark(log: Path) -> Mark | None:
         >>> with tempfile.TemporaryDirectory() as directory:
         ...     log = Path(directory, "log")
         ...     writer = MarkWriter(log)
-        ...     writer.note(Mark("a" * 32, 7, 5))
+        ...     mark = Mark("a" * 32, 7, 5, "b" * 32)
+        ...     writer.note(mark)
         ...     writer.close()
-        ...     read_mark(log), read_mark(Path(directory, "other"))
-        (Mark(name='aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', record=7, end=5), None)
+        ...     read_mark(log) == mark, read_mark(Path(directory, "other"))
+        (True, None)
     """
     with contextlib.suppress(OSError, struct.error, ValueError):
-        name, record, end, total = _LAYOUT.unpack(mark_file(log).read_bytes())
-        if total == _sum(name, record, end):
-            return Mark(name.decode("ascii"), record, end)
+        name, opening, record, end, total = _LAYOUT.unpack(mark_file(log).read_bytes())
+        if total == _sum(name, opening, record, end):
+            return Mark(name.decode("ascii"), record, end, opening.decode("ascii"))
     return None
 
 
@@ -67,15 +71,19 @@ class MarkWriter:
     """
 
     def __init__(self, log: Path) -> None:
-        self._file = -1
+        self._file, self._is_synced = -1, False
         with contextlib.suppress(OSError):
             self._file = os.open(mark_file(log), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, _MODE)
 
     def note(self, mark: Mark) -> None:
-        """Note how far the log is."""
-        raw = mark.name.encode("ascii")
+        """Note how far the log is; the first time, wait until it is on disk."""
+        names = mark.name.encode("ascii"), mark.opening.encode("ascii")
+        values = *names, mark.record, mark.end
         with contextlib.suppress(OSError):
-            os.pwrite(self._file, _LAYOUT.pack(raw, *mark[1:], _sum(raw, *mark[1:])), 0)
+            os.pwrite(self._file, _LAYOUT.pack(*values, _sum(*values)), 0)
+            if not self._is_synced:
+                os.fsync(self._file)
+                self._is_synced = True
 
     def close(self) -> None:
         """Close the file."""
@@ -84,5 +92,5 @@ class MarkWriter:
             self._file = -1
 
 
-def _sum(name: bytes, record: int, end: int) -> int:
-    return zlib.crc32(b"%s %d %d" % (name, record, end))
+def _sum(name: bytes, opening: bytes, record: int, end: int) -> int:
+    return zlib.crc32(b"%s %s %d %d" % (name, opening, record, end))

@@ -89,7 +89,7 @@ class Store:
             directory / LOG,
             wake,
             lambda: pack_tables(self._tables()),
-            lambda: self.journal.end,
+            lambda: (self.journal.end, self.journal.opening),
         )
         self._letters = DeadLetterStore(directory / LETTERS, limits.letters)
         self.journal = Journal(self.writer, limits.journal, clock, uptime)
@@ -176,7 +176,7 @@ class Store:
         self.outbox.begin(found.letters)
         self.outbox.store_letters()
         with self.writer.changed:
-            end = damage.check_end(self.writer.log, self.journal.end)
+            end = damage.check_end(self.writer.log, self.journal.end, self.journal.openings)
             self.journal.begin(max((p.end for p in self.outbox.progress().values()), default=0))
             if end > self.journal.end:
                 self.journal.skip(end)

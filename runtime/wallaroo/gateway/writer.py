@@ -46,7 +46,8 @@ class LogWriter:
         directory: The directory of the log.
         schedule: Lets `turn` be called soon by the thread that takes the turns; for any thread.
         snapshot: Returns the present tables; called with `changed` held.
-        reached: Returns the offset after the last message on disk, for the mark.
+        reached: Returns the offset after the last message on disk, and the name of the last
+            opening, for the mark.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class LogWriter:
         directory: Path,
         schedule: Callable[[], None],
         snapshot: Callable[[], bytes],
-        reached: Callable[[], int],
+        reached: Callable[[], tuple[int, str]],
     ) -> None:
         self.changed = threading.Condition()
         """Held while something is appended, and while what the log says is looked at; never while
@@ -268,7 +269,7 @@ class LogWriter:
             self._waiting.popleft()[1]()
         if self._mark is None:  # the one of before has been looked at
             self._mark = MarkWriter(self._directory)
-        self._mark.note(Mark(self.log.name.hex(), durable, self._reached()))
+        self._mark.note(Mark(self.log.name.hex(), durable, *self._reached()))
         self.changed.notify_all()
 
     # --- a slow disk ---------------------------------------------------------------------------

@@ -53,6 +53,12 @@ class Blocks:
             size += self._counted.pop()[1]
         self._counted.append((entry.end, size))
 
+    def add_skipped(self, address: int) -> None:
+        """Note that damaged records were skipped, if they may have had the first messages."""
+        if not self._addresses:
+            self._firsts.append(0)
+            self._addresses.append(address)
+
     def keep(self, block: Block) -> None:
         """Keep messages, which have just been added, until they are handed out."""
         if self._newest_bytes > _MEMORY_BYTES:

@@ -105,6 +105,10 @@ class Journal:
         if entry.messages:
             self._found.add(entry)
 
+    def index_skipped(self, address: int) -> None:
+        """Note that there is a record in the place of damaged ones, which may have had messages."""
+        self._blocks.add_skipped(address)
+
     def replay(self, entry: Messages) -> None:
         """Accept the messages of a record that was found on disk."""
         self._accept(entry)
@@ -538,7 +542,7 @@ class Journal:
                 first_ns = now_ns if block is None else block.arrived_ns
             return backlog, max(0.0, (now_ns - first_ns) / 1e9)
 
-    # --- waiting, for threads ----------------------------------------------------------------------
+    # --- waiting, for threads --------------------------------------------------------------------
 
     def wait_for_room(self, source: int, most: int, timeout_s: float) -> bool:
         """Wait until it is not full, and less than *most* bytes of *source* are not processed.
