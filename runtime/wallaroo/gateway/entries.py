@@ -12,7 +12,8 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wallaroo.wire.records import Block, Outputs
+from wallaroo.wire.chunk_messages import Report, pack_report, report_in
+from wallaroo.wire.records import Block, Outputs, Tally
 
 MESSAGES, OUTPUTS, PUBLISHED, DELIVERED, NOTED, CARRIED = range(16, 22)
 """Kinds of records: accepted messages; outputs of the next publication; chunks that are published;
@@ -20,7 +21,7 @@ outputs that a receiver has; something else that changes the tables; outputs tha
 from a segment of which nothing else was needed."""
 _MESSAGES = struct.Struct("<hIQQI")
 _OUTPUTS = struct.Struct("<IQII")
-_PUBLISHED = struct.Struct("<QQQI??I")
+_PUBLISHED = struct.Struct("<QQQI??II")
 _DELIVERED = struct.Struct("<IQQ")
 
 
@@ -52,17 +53,17 @@ def pack_messages(
 
 
 def messages_in(payload: bytes | memoryview) -> Messages:
-    """What the record of messages with this *payload* says.
+    r"""What the record of messages with this *payload* says.
 
     Example:
         >>> entry = Messages(0, 2, 7, 10**18, 4, {"reached": ["lines", "4"]})
-        >>> messages_in(b"".join(pack_messages(entry, b"a\\nb\\n"))) == entry
+        >>> messages_in(b"".join(pack_messages(entry, b"a\nb\n"))) == entry
         True
     """
-    *head, length = _MESSAGES.unpack_from(payload)
+    source, count, first, arrived_ns, length = _MESSAGES.unpack_from(payload)
     end = _MESSAGES.size + length
     more = json.loads(bytes(payload[_MESSAGES.size : end])) if length else {}
-    return Messages(*head, len(payload) - end, more)
+    return Messages(source, count, first, arrived_ns, len(payload) - end, more)
 
 
 def block_in(payload: bytes | memoryview) -> Block:
@@ -119,14 +120,17 @@ class Published(NamedTuple):
     """Offset after the last message of that."""
     before: int
     """Number of the last chunk that was published before."""
+    tally: Tally
+    """What the processes have reported, without letters."""
     more: Mapping[str, Any]
     """The `query`, when it was published (`at`), the outputs of each sink (`outputs`), the sizes of
-    changes (`changes`: chunk, partition, bytes), the `tally` of the processes, and dead `letters`."""
+    changes (`changes`: chunk, partition, bytes), and dead `letters`."""
 
 
 def pack_published(entry: Published, changes: Sequence[bytes]) -> tuple[bytes, ...]:
     """The parts of the record of a publication."""
     more = json.dumps(entry.more).encode()
+    tally = pack_report(Report(entry.chunk, (), entry.tally))
     head = _PUBLISHED.pack(
         entry.chunk,
         entry.end,
@@ -135,8 +139,9 @@ def pack_published(entry: Published, changes: Sequence[bytes]) -> tuple[bytes, .
         bool(changes),
         bool(entry.more["letters"]),
         len(more),
+        sum(map(len, tally)),
     )
-    return head, more, *changes
+    return head, more, *tally, *changes
 
 
 def query_sum(query: str) -> int:
@@ -155,6 +160,12 @@ class PublishedHead(NamedTuple):
     has_changes: bool
     has_letters: bool
     more_size: int
+    tally_size: int
+
+    @property
+    def changes_at(self) -> int:
+        """Where the changes begin in the payload."""
+        return _PUBLISHED.size + self.more_size + self.tally_size
 
 
 def published_head(payload: bytes | memoryview) -> PublishedHead:
@@ -165,18 +176,20 @@ def published_head(payload: bytes | memoryview) -> PublishedHead:
 def published_in(payload: bytes | memoryview) -> Published:
     """What the publication with this *payload* says."""
     head = published_head(payload)
-    more = json.loads(bytes(payload[_PUBLISHED.size : _PUBLISHED.size + head.more_size]))
-    return Published(head.chunk, head.end, head.before, more)
+    middle = _PUBLISHED.size + head.more_size
+    more = json.loads(bytes(payload[_PUBLISHED.size : middle]))
+    tally = report_in(bytes(payload[middle : head.changes_at])).tally
+    return Published(head.chunk, head.end, head.before, tally, more)
 
 
 def without_changes(payload: bytes | memoryview) -> bytes:
     """What `published_in` reads of the publication with this *payload*."""
-    return bytes(payload[: _PUBLISHED.size + published_head(payload).more_size])
+    return bytes(payload[: published_head(payload).changes_at])
 
 
 def changes_in(payload: bytes | memoryview) -> list[tuple[int, int, bytes]]:
     """The changes in a publication with this *payload*: chunk, partition and record of each."""
-    place, found = _PUBLISHED.size + published_head(payload).more_size, []
+    place, found = published_head(payload).changes_at, []
     for chunk, partition, size in published_in(payload).more["changes"]:
         found.append((chunk, partition, bytes(payload[place : place + size])))
         place += size

@@ -384,13 +384,13 @@ class ChunkRun:
         finished = time.monotonic()
         fault("chunks-before-publish")
         assert self._query is not None
-        tally = Tally()
+        published: list[Tally] = []
 
         def durable() -> None:
-            self._note_published(chunks, tally, finished)
+            self._note_published(chunks, published[0], finished)
 
         try:
-            tally.merge(self._outbox.publish(self._query, chunks, self._evidence, durable))
+            published.append(self._outbox.publish(self._query, chunks, self._evidence, durable))
         except Stopped as error:
             self.fail(str(error), final=True)
         except LookupError as error:

@@ -1,4 +1,4 @@
-"""Dead letters: failed messages, kept in a database of their own until they are replayed or dropped.
+"""Dead letters: failed messages, in a database of their own until they are replayed or dropped.
 
 A letter comes in the record of the log that publishes the outputs of its chunk, and the database
 knows the last record whose letters it has: so each failed message is exactly one letter, whatever
@@ -155,7 +155,7 @@ class DeadLetterStore:
         return totals | dict(self._database.execute("SELECT name, value FROM letter_total"))
 
     def take(self, log: str, number: int, letters: Sequence[Letter]) -> None:
-        """Keep the letters of a record, unless they are kept; drop the oldest if there are too many.
+        """Keep the letters of a record, unless they are kept, and drop the oldest of too many.
 
         Args:
             log: Name of the log.

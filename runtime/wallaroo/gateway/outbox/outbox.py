@@ -74,8 +74,6 @@ class Outbox:
         """Random name of this outbox, as long as its log exists."""
         self.on_delivered: Callable[[int, int], None] | None = None
         """Called, in the sink's thread, with a sink and the position up to which it has all."""
-        self.on_room: Callable[[], None] = lambda: None
-        """Called when outputs were delivered."""
         self.last_positions: dict[int, int] = {}
         """Position of the last output that was published since the outbox was opened, by sink."""
         self._writer, self._changed = writer, writer.changed
@@ -135,7 +133,7 @@ class Outbox:
             return
         more = entry.more
         self._queues.note_published(more["outputs"])
-        self._note_published(entry, Tally.from_json(more["tally"]), sum(more["outputs"].values()))
+        self._note_published(entry, sum(more["outputs"].values()))
 
     def replay_noted(self, values: Mapping[str, Any]) -> None:
         """Take over what else a record that was found says."""
@@ -201,8 +199,8 @@ class Outbox:
         Raises:
             Stopped: A message of a source whose policy is to stop has failed.
         """
-        tally = Tally()
-        for chunk in chunks:
+        tally = chunks[0].tally
+        for chunk in chunks[1:]:
             tally.merge(chunk.tally)
         letters: list[Letter] = []
         if evidence is not None and tally.letters:
@@ -227,25 +225,25 @@ class Outbox:
                 "at": self.clock(),
                 "outputs": counts,
                 "changes": [(number, of, len(record)) for number, of, record in changes],
-                "tally": tally.to_json(),
                 "letters": [letter.to_json() for letter in letters],
             }
             before = self._chunks.progress.get(query, QueryProgress(chunks[0].number - 1, 0))
-            entry = Published(chunks[-1].number, chunks[-1].end, before.chunk, more)
+            entry = Published(chunks[-1].number, chunks[-1].end, before.chunk, tally, more)
             address = self._writer.append(
                 PUBLISHED, *pack_published(entry, [record for *_, record in changes])
             )
             if changes:
                 self._chunks.index(query_sum(query), entry.chunk, address)
             self._queues.note_published(counts)
-            self._note_published(entry, tally, counts.total())
+            self._note_published(entry, counts.total())
             if letters:
                 self._letters.append((address, self._writer.log.next - 1, letters))
             self._writer.when_durable(lambda: self._release(added, on_durable))
             self._writer.wake()
         return tally
 
-    def _note_published(self, entry: Published, tally: Tally, count: int) -> None:
+    def _note_published(self, entry: Published, count: int) -> None:
+        tally = entry.tally
         self._chunks.note(entry)
         self._counters["published"] += count
         self._counters["set_aside"] += tally.set_aside
@@ -324,7 +322,7 @@ class Outbox:
         """Note that the receiver of *sink* has outputs up to *number*, in mid delivery."""
         with self._changed:
             self._queues.note_sent(sink, number)
-            self._writer.append_lazily(NOTED, pack_noted(sent=[sink, number]))
+            self._writer.append_unsynced(NOTED, pack_noted(sent=[sink, number]))
             self._writer.wake()
 
     def delivered(
@@ -352,13 +350,12 @@ class Outbox:
                 self._letters.append((address, self._writer.log.next - 1, letters))
                 self._writer.when_durable(self.store_letters)
             else:
-                self._writer.append_lazily(DELIVERED, pack_delivered(entry))
+                self._writer.append_unsynced(DELIVERED, pack_delivered(entry))
             self._counters["delivered"] += self._queues.remove(entry)
             self._writer.wake()
             self._changed.notify_all()
         if self.on_delivered is not None:
             self.on_delivered(sink, position)
-        self.on_room()
 
     def kept(self, sink: int) -> list[Delivery]:
         """What `delivered` has kept of *sink*, in order.
