@@ -3,11 +3,15 @@
 A loop that looks for events as soon as it has served the last one finds one at a time under load,
 and pays for each what it could pay for many. So it rests a little before it looks again, once
 events come that fast: for less than a chunk waits anyway. What comes alone is served at once.
+
+It also waits for as long as it is asked to: epoll's own time-outs are whole milliseconds, which is
+longer than most chunks wait.
 """
 
 from __future__ import annotations
 
 import asyncio
+import select
 import selectors
 import time
 from collections.abc import Callable
@@ -16,6 +20,8 @@ _REST_S = 0.0004
 """Time from one look to the next at least, under load."""
 _BUSY, _CALM = 4_000.0, 2_000.0
 """Events a second over which the loop is under load, and below which it no longer is."""
+_FINE_S = 0.01
+"""Time-outs below this are not rounded."""
 _COUNTED_S = 0.02
 """Time for which events are counted."""
 
@@ -48,6 +54,10 @@ class GatheringSelector(selectors.EpollSelector):
                 rest_s = min(rest_s, timeout)
             if rest_s > 0:
                 self._sleep(rest_s)
+                timeout = timeout and max(0.0, timeout - rest_s)
+        if timeout is not None and 0 < timeout < _FINE_S:
+            select.select([self.fileno()], [], [], timeout)
+            timeout = 0.0
         found = super().select(timeout)
         self._looked_at = now = self._clock()
         self._count += len(found)
