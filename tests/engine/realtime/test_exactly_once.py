@@ -463,6 +463,7 @@ def test_a_log_that_cannot_be_written_ends_the_gateway(
     with gateway_side(tmp_path, application) as gateway:
         monkeypatch.setattr(where(gateway), what, fail)
         with RunningQuery(gateway, application, Store(), tmp_path / "c", 1, 1):
+            submit(gateway, application, [("in", b"a")])
             wait_until(lambda: gateway.failures, "the gateway to fail")
         assert gateway.failures == [failure]
         gateway.failures.clear()

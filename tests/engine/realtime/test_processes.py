@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +44,7 @@ from wallaroo.wire.chunk_messages import (
     DRIVER,
     HELLO,
     READER,
+    TASK,
     CheckpointPosition,
     Hello,
     Report,
@@ -408,7 +410,8 @@ def test_large_messages_are_under_way_one_or_two_at_a_time(
     tmp_path: Path, reference: ApplicationRef
 ) -> None:
     large, messages = Pace().under_way_bytes * 3 // 4, 4
-    with gateway_side(tmp_path, reference.load()) as gateway:
+    pace = Pace(quiet_s=PATIENCE_S, epoch_first_s=PATIENCE_S)
+    with gateway_side(tmp_path, reference.load(), pace) as gateway:
         feed = Feed(gateway.path, Hello(gateway.claim, 1, DRIVER, 1), lambda *_: None)
         reader, partition = (connect(str(gateway.path)) for _ in range(2))
         for process, role in ((reader, READER), (partition, 0)):
@@ -429,6 +432,28 @@ def test_large_messages_are_under_way_one_or_two_at_a_time(
             assert len(waiting) == min(2, messages - ran)
             reader.send(*pack_report(Report(waiting.pop(0).number, [], Tally())))
             ran += 1
+        feed.close()
+        reader.close()
+        partition.close()
+
+
+def test_the_time_until_the_first_epoch_begins_is_not_taken_for_quiet(
+    tmp_path: Path, reference: ApplicationRef
+) -> None:
+    pace = Pace(quiet_s=0.2)
+    with gateway_side(tmp_path, reference.load(), pace) as gateway:
+        feed = Feed(gateway.path, Hello(gateway.claim, 1, DRIVER, 1), lambda *_: None)
+        wait_until(lambda: gateway.server._run is not None, "the run")
+        time.sleep(1.5 * pace.quiet_s)  # Spark starts
+        reader, partition = (connect(str(gateway.path)) for _ in range(2))
+        for process, role in ((reader, READER), (partition, 0)):
+            process.send(pack_json(HELLO, Hello(gateway.claim, 1, role, 1)))
+        submit(gateway, reference.load(), [("in", b"a")])
+        assert gateway.journal.flush(PATIENCE_S)
+        reader.send(pack_json(BEGIN, [RUN, False, *CheckpointPosition()]))
+        frame = reader.receive()
+        assert frame is not None
+        assert frame[:1] == TASK
         feed.close()
         reader.close()
         partition.close()

@@ -250,6 +250,7 @@ class ChunkRun:
             self._query = query
             self._flights = Flights(progress.chunk)
             self._next = progress.end
+            self._last_message = time.monotonic()
             if timed:
                 self._ticks.ask_at_once()
         self._begun, self._open = place, True
