@@ -114,7 +114,7 @@ class Outbox:
         """Note where a publication is."""
         self._queues.index_published()
         if head.has_changes:
-            self._chunks.index(head.query, head.chunk, address)
+            self._chunks.index(head.query, head.chunk, head.changed, address)
 
     def index_delivered(self, entry: Delivered) -> None:
         """Note a delivery."""
@@ -228,12 +228,13 @@ class Outbox:
                 "letters": [letter.to_json() for letter in letters],
             }
             before = self._chunks.progress.get(query, QueryProgress(chunks[0].number - 1, 0))
-            entry = Published(chunks[-1].number, chunks[-1].end, before.chunk, tally, more)
+            changed = self._chunks.changed.get(query, 0)
+            entry = Published(chunks[-1].number, chunks[-1].end, before.chunk, changed, tally, more)
             address = self._writer.append(
                 PUBLISHED, *pack_published(entry, [record for *_, record in changes])
             )
             if changes:
-                self._chunks.index(query_sum(query), entry.chunk, address)
+                self._chunks.index(query_sum(query), entry.chunk, changed, address)
             self._queues.note_published(counts)
             self._note_published(entry, counts.total())
             if letters:
@@ -273,6 +274,10 @@ class Outbox:
         with self._changed:
             return dict(self._chunks.progress)
 
+    def missing_changes(self) -> tuple[int, int] | None:
+        """The chunks whose changes are missing in a log that was found; see `ChunkTable.missing`."""
+        return self._chunks.missing()
+
     @property
     def forgotten(self) -> dict[str, int]:
         """Number of the last chunk whose changes are forgotten, by query."""
@@ -280,7 +285,13 @@ class Outbox:
 
     def changes(self, query: str, after: int, partition: int | None = None) -> Iterator[bytes]:
         """What the chunks of *query* after number *after* changed; see `ChunkTable.changes`."""
-        return self._chunks.changes(query, after, partition)
+        changes = self._chunks.changes(query, after, partition)
+        while True:
+            with self._changed:  # other threads read the log, too
+                record = next(changes, None)
+            if record is None:
+                return
+            yield record
 
     def forget(self, query: str, until: int) -> None:
         """Forget what the chunks of *query* up to number *until* changed."""
