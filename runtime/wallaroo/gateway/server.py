@@ -147,7 +147,7 @@ class Gateway:
             return
         try:
             again_s = self._store.turn()
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, DamagedFile) as error:
             self.end(error)
             return
         if again_s is not None:
