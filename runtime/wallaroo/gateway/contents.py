@@ -22,7 +22,6 @@ from wallaroo.gateway.entries import (
     piece_in,
     published_head,
     published_in,
-    query_sum,
     without_changes,
 )
 from wallaroo.gateway.journal.journal import Journal
@@ -59,14 +58,12 @@ class Contents:
         self.letters: list[tuple[int, int, list[Letter]]] = []
         """Dead letters, with address and number of their record."""
         self._snapshot: bytes | None = None
-        self._last: dict[int, int] = {}
-        """Number of the last published chunk, by `query_sum`."""
-        self._missing: list[tuple[int, int, int]] = []
-        """Chunks whose publication is missing: `query_sum`, and the chunks before and after."""
+        self.has_records = False
         self._later: list[Messages | Delivered | bytes | dict[str, Any]] = []
 
     def add(self, record: Record) -> None:
         """Read a record."""
+        self.has_records = True
         kind, payload = record.kind, record.payload
         if kind == MESSAGES:
             messages = messages_in(payload)
@@ -95,10 +92,6 @@ class Contents:
 
     def _add_published(self, record: Record) -> None:
         head = published_head(record.payload)
-        before = self._last.get(head.query, head.before)
-        if before != head.before:
-            self._missing.append((head.query, before, head.before))
-        self._last[head.query] = head.chunk
         self._outbox.index_published(head, record.address)
         if head.has_letters:
             more = published_in(record.payload).more
@@ -137,11 +130,3 @@ class Contents:
             else:
                 self._outbox.replay(entry)
         self._later.clear()
-
-    def missing_changes(self) -> tuple[int, int] | None:
-        """The chunks, from one up to another, whose changes of state are missing; None if none."""
-        for query, before, after in self._missing:
-            for name, forgotten in self._outbox.forgotten.items():
-                if query_sum(name) == query and forgotten < after:
-                    return max(before, forgotten) + 1, after
-        return None

@@ -15,6 +15,7 @@ from wallaroo.gateway.journal.openings import Opening, is_known
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import DamagedLog
 from wallaroo.gateway.marks import mark_file, read_mark, remove_mark
+from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.system.printable import printable
 from wallaroo.wire.records import FailedMessage
 
@@ -56,13 +57,16 @@ class Damage:
         )
         return b""
 
-    def check_changes(self, found: Contents) -> None:
-        """Refuse a log without changes of state that the checkpoint may lack.
+    def check_contents(self, found: Contents, outbox: Outbox) -> None:
+        """Refuse a log without what nothing else has.
 
         Raises:
-            DamagedLog: There are none of some chunks.
+            DamagedLog: There are no tables, or no changes of state that the checkpoint may lack.
         """
-        if (missing := found.missing_changes()) is not None:
+        if found.has_records and found.tables is None:
+            problem = "no record is left that says what was in it before"
+            raise DamagedLog(self._file, problem, first=0, last=None)
+        if (missing := outbox.missing_changes()) is not None:
             first, end = missing
             problem = (
                 f"the changes of state of chunks {first} to {end} are missing; without them, state "

@@ -21,7 +21,7 @@ outputs that a receiver has; something else that changes the tables; outputs tha
 from a segment of which nothing else was needed."""
 _MESSAGES = struct.Struct("<hIQQI")
 _OUTPUTS = struct.Struct("<IQII")
-_PUBLISHED = struct.Struct("<QQQI??II")
+_PUBLISHED = struct.Struct("<QQQQI??II")
 _DELIVERED = struct.Struct("<IQQ")
 
 
@@ -120,6 +120,8 @@ class Published(NamedTuple):
     """Offset after the last message of that."""
     before: int
     """Number of the last chunk that was published before."""
+    changed: int
+    """Number of the last chunk of the last publication before that has changes; 0 if none has."""
     tally: Tally
     """What the processes have reported, without letters."""
     more: Mapping[str, Any]
@@ -135,6 +137,7 @@ def pack_published(entry: Published, changes: Sequence[bytes]) -> tuple[bytes, .
         entry.chunk,
         entry.end,
         entry.before,
+        entry.changed,
         query_sum(entry.more["query"]),
         bool(changes),
         bool(entry.more["letters"]),
@@ -155,6 +158,7 @@ class PublishedHead(NamedTuple):
     chunk: int
     end: int
     before: int
+    changed: int
     query: int
     """`query_sum` of its query."""
     has_changes: bool
@@ -179,7 +183,7 @@ def published_in(payload: bytes | memoryview) -> Published:
     middle = _PUBLISHED.size + head.more_size
     more = json.loads(bytes(payload[_PUBLISHED.size : middle]))
     tally = report_in(bytes(payload[middle : head.changes_at])).tally
-    return Published(head.chunk, head.end, head.before, tally, more)
+    return Published(*head[:4], tally, more)
 
 
 def without_changes(payload: bytes | memoryview) -> bytes:

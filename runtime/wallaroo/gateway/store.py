@@ -172,7 +172,7 @@ class Store:
         if found.tables is not None:
             self._check_owner(found.tables)
         found.finish()
-        damage.check_changes(found)
+        damage.check_contents(found, self.outbox)
         self.outbox.begin(found.letters)
         self.outbox.store_letters()
         with self.writer.changed:

@@ -1,277 +1,316 @@
-"""Damaged journals and outboxes: told before anything is accepted, and set aside only if asked."""
+"""A damaged log: told before anything is accepted, and set aside only if asked."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from tests.gateway.harness import outputs
+from tests.gateway.harness import opened, outputs, publish
+from tests.gateway.log_files import flip, places, segments
 from tests.helpers import PATIENCE_S
 from wallaroo.cli.main import main
-from wallaroo.gateway.chunks.tail import JournalTail
-from wallaroo.gateway.consistency import damage
-from wallaroo.gateway.consistency.damage import check_for_damage
-from wallaroo.gateway.database import DamagedDatabase, reading
+from wallaroo.errors import RESTORE, DamagedFile
+from wallaroo.gateway.damage import LETTERS, LOG
+from wallaroo.gateway.database import DamagedDatabase
 from wallaroo.gateway.dead_letters.store import Choice
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.entries import MESSAGES, OUTPUTS, PUBLISHED
+from wallaroo.gateway.log.records import HEADER, SKIPPED, SNAPSHOT, DamagedLog
+from wallaroo.gateway.log.recovery import Recovery
 from wallaroo.gateway.outbox.chunks import FinishedChunk
-from wallaroo.gateway.outbox.outbox import Outbox
-from wallaroo.gateway.startup import take
-from wallaroo.wire.records import TICK_SOURCE, Tally
+from wallaroo.gateway.store import published_changes
+from wallaroo.wire.records import TICK_SOURCE, Block, Tally
 
-SOURCES = ["lines"]
+SIZES = 2, 3, 4, 1
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Four chunks of messages in the journal, two chunks of outputs and changes in the outbox."""
-    os.close(take(tmp_path, "Votes"))
-    journal = Journal(tmp_path / "journal.db", JournalLimits())
-    for number, size in enumerate((2, 3, 4, 1)):
-        journal.submit(0, size, b"%d" % number * 10 * size)
-        assert journal.flush(PATIENCE_S)
-    journal.close()
-    outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
-    for number in (1, 2):
-        made = [outputs(b"out %d" % number, to=0)]
-        chunk = FinishedChunk(number, number, made, Tally(), [(0, b"changed %d" % number)])
-        outbox.publish("run", [chunk])
-    outbox.close()
+    """Four blocks of messages, and two chunks with outputs and changes."""
+    with opened(tmp_path) as store:
+        for number, size in enumerate(SIZES):
+            store.journal.submit(0, size, b"%d" % number * 10 * size)
+            assert store.journal.flush(PATIENCE_S)
+        for number in (1, 2):
+            made = [outputs(b"out %d" % number, to=0), outputs(b"one %d" % number, to=1)]
+            changes = [(0, b"changed %d" % number)]
+            publish(store, FinishedChunk(number, number, made, Tally(), changes))
     return tmp_path
 
 
-def run_sql(file: Path, statement: str, *values: object) -> None:
-    """Change a database behind the back of its owner."""
-    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as database:
-        assert database.execute(statement, values).rowcount == 1
+def skip(directory: Path) -> None:
+    with opened(directory, skip_damaged=True):
+        pass
 
 
-def chunks(directory: Path) -> list[tuple[int, int, int, bytes]]:
-    with reading(directory / "journal.db") as journal:
-        rows = journal.execute("SELECT first, count, source, data FROM chunk ORDER BY first")
-        return rows.fetchall()
+def refused(directory: Path, *, skip_damaged: bool = False) -> str:
+    """Why a store in *directory* cannot be opened."""
+    with pytest.raises(DamagedFile) as told, opened(directory, skip_damaged=skip_damaged):
+        pass
+    return str(told.value)
+
+
+def blocks(directory: Path, start: int = 0) -> list[Block]:
+    with opened(directory) as store:
+        return list(store.journal.read(start, store.journal.end))
 
 
 def letters(directory: Path) -> Sequence[tuple[str, bytes | None]]:
-    outbox = Outbox(directory / "outbox.db", 1 << 30)
-    try:
-        with outbox.dead_letters() as store:
-            return [(one.place, one.payload) for one in store.listed(Choice(), 100)]
-    finally:
-        outbox.close()
+    with opened(directory) as store, store.outbox.dead_letters() as found:
+        return [(one.place, one.payload) for one in found.listed(Choice(), 100)]
 
 
 def test_what_was_written_is_found_intact(directory: Path) -> None:
-    check_for_damage(directory, SOURCES)
+    assert [len(block.data) for block in blocks(directory)] == [10 * size for size in SIZES]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        "data = CAST(replace(data, '1', '0') AS BLOB)",  # e.g. the header of a frame
-        "first = 3",
-        "count = 7",
-        "source = 1",
-        "arrived_ns = arrived_ns + 1",
-        "sum = sum + 1",
-    ],
-)
-def test_a_damaged_chunk_of_the_journal_is_told_with_its_range(
-    directory: Path, changes: str
-) -> None:
-    run_sql(directory / "journal.db", f"UPDATE chunk SET {changes} WHERE first = 2")
-    with pytest.raises(DamagedDatabase) as told:
-        take(directory, "Votes", SOURCES)
-    assert str(told.value).startswith(
-        f"{directory / 'journal.db'} is damaged: its messages 2 to 4 do not match their checksum; "
-        "restore journal.db, outbox.db and the checkpoint"
+@pytest.mark.parametrize("at", [0, 4, 8, 12, 16, 17, HEADER.size, HEADER.size + 6, -1])
+@pytest.mark.parametrize("kind", [MESSAGES, OUTPUTS, PUBLISHED, SNAPSHOT])
+def test_a_damaged_record_is_told_with_its_number(directory: Path, kind: int, at: int) -> None:
+    place = places(directory, kind)[0]
+    flip(place.file, place.at + at if at >= 0 else place.end + at)
+    told = refused(directory)
+    assert told.startswith(
+        f"{place.file} is damaged: at byte {place.at}, record {place.record.number} is not as "
+        "written"
     )
-    assert "or start with --skip-damaged" in str(told.value)
+    assert RESTORE in told
+    assert "--skip-damaged" in told
 
 
-def test_a_damaged_chunk_is_found_when_it_is_read(directory: Path) -> None:
-    journal = Journal(directory / "journal.db", JournalLimits())
-    run_sql(directory / "journal.db", "UPDATE chunk SET data = x'00' WHERE first = 5")
-    tail = JournalTail(directory / "journal.db")
-    try:
-        with pytest.raises(DamagedDatabase, match="its messages 5 to 8 do not match"):
-            tail.read(0, 1 << 20)
-        with pytest.raises(DamagedDatabase, match="its messages 5 to 8 do not match"):
-            list(journal.read(0, 10))
-        with pytest.raises(DamagedDatabase, match="its messages 5 to 8 do not match"):
-            list(journal.unprocessed())
-    finally:
-        tail.close()
-        journal.close()
+def test_damaged_messages_are_found_when_they_are_read(directory: Path) -> None:
+    _, place, *_ = places(directory, MESSAGES)
+    with opened(directory) as store:
+        flip(place.file, place.end - 1)
+        for read in (
+            lambda: list(store.journal.read(0, 10)),
+            lambda: list(store.journal.unprocessed()),
+            lambda: store.journal.take(2, 1 << 20),
+        ):
+            with pytest.raises(DamagedLog, match=f"record {place.record.number} is not as written"):
+                read()
 
 
 def test_damaged_messages_are_set_aside_if_asked(directory: Path) -> None:
-    before = chunks(directory)
-    for first in (2, 5):
-        run_sql(directory / "journal.db", "UPDATE chunk SET count = 90 WHERE first = ?", first)
-    os.close(take(directory, "Votes", SOURCES, skip_damaged=True))
-    kept = chunks(directory)
-    assert kept == [before[0], (2, 7, TICK_SOURCE, b""), before[3]]
-    raw = b"1" * 30 + b"2" * 40
-    assert letters(directory) == [("journal.db: messages 2 to 8", raw)]
-    os.close(take(directory, "Votes", SOURCES))  # nothing is damaged any more
+    before = blocks(directory)
+    _, second, third, _ = places(directory, MESSAGES)
+    for place in (second, third):
+        flip(place.file, place.end - 1)
+    skip(directory)
+    first, gap, last = blocks(directory)
+    assert (first, last) == (before[0], before[3])
+    assert (gap.first, gap.messages, gap.source, gap.data) == (2, 7, TICK_SOURCE, b"")
+    numbers = second.record.number, third.record.number
+    ((where, data),) = letters(directory)
+    assert where == f"{second.file.name}: records {numbers[0]} to {numbers[1]}"
+    assert data is not None
+    for place in (second, third):
+        assert place.record.payload[:-1] in data
+    assert len(letters(directory)) == 1  # nothing is damaged any more
 
 
-def test_damage_at_the_ends_of_the_journal_leaves_no_gap(directory: Path) -> None:
-    for first in (0, 9):
-        run_sql(directory / "journal.db", "UPDATE chunk SET data = x'00' WHERE first = ?", first)
-    with pytest.raises(DamagedDatabase, match=r"messages 0 to 1 \(and 1 more ranges\) do not"):
-        check_for_damage(directory, SOURCES)
-    check_for_damage(directory, SOURCES, skip=True)
-    journal = Journal(directory / "journal.db", JournalLimits())
-    try:
-        read = [chunk for block in journal.read(0, 10) for chunk in block]
-    finally:
-        journal.close()
-    assert [(chunk.first, chunk.messages) for chunk in read] == [(0, 2), (2, 3), (5, 4), (9, 1)]
+def test_damage_before_and_behind_the_other_messages_leaves_no_gap(directory: Path) -> None:
+    first, *_, last = places(directory, MESSAGES)
+    for place in (first, last):
+        flip(place.file, place.end - 1)
+    skip(directory)
+    for found in (blocks(directory), blocks(directory)):
+        assert [(block.first, block.messages) for block in found] == [
+            (0, 2),
+            (2, 3),
+            (5, 4),
+            (9, 1),
+        ]
+    with opened(directory) as store:
+        assert store.journal.end == 10
+        store.journal.submit(0, 1, b"new")
+        assert store.journal.flush(PATIENCE_S)
+    assert [block.first for block in blocks(directory, 9)] == [9, 10]
 
 
-@pytest.mark.parametrize(("first", "start", "end"), [(0, 0, 2), (2, 2, 5), (5, 5, 9)])
-def test_a_chunk_that_is_missing_is_told_and_left_out_if_asked(
-    directory: Path, first: int, start: int, end: int
-) -> None:
-    run_sql(directory / "journal.db", "DELETE FROM chunk WHERE first = ?", first)
-    with pytest.raises(DamagedDatabase, match=f"messages {start} to {end - 1} are missing"):
-        check_for_damage(directory, SOURCES)
-    check_for_damage(directory, SOURCES, skip=True)
-    assert letters(directory) == [(f"journal.db: messages {start} to {end - 1}", b"")]
-    assert (start, end - start, TICK_SOURCE, b"") in chunks(directory)
-    check_for_damage(directory, SOURCES)
-
-
-def test_a_chunk_that_is_missing_is_found_when_it_is_read(directory: Path) -> None:
-    journal = Journal(directory / "journal.db", JournalLimits())
-    run_sql(directory / "journal.db", "DELETE FROM chunk WHERE first = 2")
-    tail = JournalTail(directory / "journal.db")
-    try:
-        for start in (0, 2):
-            with pytest.raises(LookupError, match="messages 2 to 4 are not in the journal"):
-                tail.read(start, 1 << 20)
-            with pytest.raises(LookupError, match="messages 2 to 4 are not in the journal"):
-                list(journal.read(start, 10))
-    finally:
-        tail.close()
-        journal.close()
+def test_all_messages_may_be_damaged(directory: Path) -> None:
+    for place in places(directory, MESSAGES):
+        flip(place.file, place.end - 1)
+    skip(directory)
+    found = blocks(directory)
+    assert {(block.source, block.data) for block in found} == {(TICK_SOURCE, b"")}
+    assert [block.first for block in found] + [10] == [0] + [b.first + b.messages for b in found]
+    lost = b"".join(data or b"" for _, data in letters(directory))
+    for number, size in enumerate(SIZES):
+        assert b"%d" % number * (10 * size - 1) in lost
 
 
 def test_what_was_set_aside_half_is_kept_once(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_sql(directory / "journal.db", "UPDATE chunk SET data = x'00' WHERE first = 2")
+    place = places(directory, MESSAGES)[1]
+    flip(place.file, place.end - 1)
 
     def fail(*_values: object) -> None:
         raise InterruptedError
 
-    with monkeypatch.context() as patch:  # between the two databases
-        patch.setattr(damage, "row_of", fail)
+    with monkeypatch.context() as patch:  # between dead letters and log
+        patch.setattr(Recovery, "_rewrite", fail)
         with pytest.raises(InterruptedError):
-            check_for_damage(directory, SOURCES, skip=True)
-    check_for_damage(directory, SOURCES, skip=True)
-    assert letters(directory) == [("journal.db: messages 2 to 4", b"\0")]
+            skip(directory)
+    skip(directory)
+    assert len(letters(directory)) == 1
 
 
-@pytest.mark.parametrize("count", [-1, 0, 1 << 40])
-def test_a_damaged_size_at_the_end_does_not_count(directory: Path, count: int) -> None:
-    run_sql(directory / "journal.db", "UPDATE chunk SET count = ? WHERE first = 9", count)
-    check_for_damage(directory, SOURCES, skip=True)
-    assert letters(directory) == [("journal.db: messages 9 to 18", b"3" * 10)]
+def test_a_damaged_last_record_is_told_and_left_out_if_asked(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.journal.submit(0, 3, b"abc")
+        assert store.journal.flush(PATIENCE_S)
+        (place,) = places(tmp_path, MESSAGES)
+        data = {file: file.read_bytes() for file in (*segments(tmp_path), tmp_path / "log-mark")}
+    for file, content in data.items():  # as a kill has left it
+        file.write_bytes(content[: place.end])
+    flip(place.file, place.end - 1)
+    assert "messages 0 to 2, which were accepted, are missing" in refused(tmp_path)
+    skip(tmp_path)
+    assert letters(tmp_path) == [("log: messages 0 to 2", b"")]
 
 
 def test_a_replay_leaves_out_what_was_damaged(directory: Path) -> None:
-    run_sql(directory / "journal.db", "UPDATE chunk SET data = x'00' WHERE first = 2")
-    check_for_damage(directory, SOURCES, skip=True)
-    outbox = Outbox(directory / "outbox.db", 1 << 30)
-    with outbox.dead_letters() as store:
-        assert store.begin_replay(Choice(), 1 << 30, 1) is None
-    outbox.close()
+    place = places(directory, MESSAGES)[1]
+    flip(place.file, place.end - 1)
+    skip(directory)
+    with opened(directory) as store, store.outbox.dead_letters() as found:
+        assert found.begin_replay(Choice(), 1 << 30, 1) is None
 
 
-@pytest.mark.parametrize("changes", ["data = x'00'", "lengths = x'05000001'", "sink = 1"])
-def test_damaged_outputs_are_told_and_set_aside_if_asked(directory: Path, changes: str) -> None:
-    file = directory / "outbox.db"
-    run_sql(file, f"UPDATE piece SET {changes} WHERE id = 1")
-    with pytest.raises(DamagedDatabase) as told:
-        check_for_damage(directory, SOURCES)
-    assert str(told.value).startswith(f"{file} is damaged: the outputs from number 1 on for sink 0")
-    check_for_damage(directory, SOURCES, skip=True)
-    ((place, _),) = letters(directory)
-    assert place == "outbox.db: sink 0, 1 outputs from number 1 on"
-    outbox = Outbox(file, 1 << 30)
-    delivery = outbox.next(0, 0, 0.0)
-    assert delivery is not None
-    assert (delivery.number, delivery.outputs.data, outbox.undelivered) == (2, b"out 2", 1)
-    outbox.close()
-
-
-def test_outputs_that_are_missing_are_told_and_set_aside_if_asked(directory: Path) -> None:
-    run_sql(directory / "outbox.db", "DELETE FROM piece WHERE id = 1")
-    with pytest.raises(DamagedDatabase, match="the outputs from number 1 on for sink 0"):
-        check_for_damage(directory, SOURCES)
-    check_for_damage(directory, SOURCES, skip=True)
-    assert letters(directory) == [("outbox.db: sink 0, 1 outputs from number 1 on", b"")]
-    check_for_damage(directory, SOURCES)
+def test_damaged_outputs_are_set_aside_if_asked(directory: Path) -> None:
+    place = places(directory, OUTPUTS)[0]
+    flip(place.file, place.end - 1)
+    skip(directory)
+    ((where, data),) = letters(directory)
+    assert where == f"{place.file.name}: records {place.record.number} to {place.record.number}"
+    assert data is not None
+    assert b"out " in data
+    for _ in range(2):
+        with opened(directory) as store:
+            outbox = store.outbox
+            delivery = outbox.next(0, 0, 0.0)
+            assert delivery is not None
+            assert (delivery.number, delivery.outputs.data) == (2, b"out 2")
+            other = outbox.next(1, 0, 0.0)
+            assert other is not None
+            assert (other.number, other.outputs.data) == (1, b"one 1")
+            assert (outbox.undelivered, outbox.published_to(0)) == (3, 2)
 
 
 def test_damaged_outputs_are_found_when_they_are_read(directory: Path) -> None:
-    outbox = Outbox(directory / "outbox.db", 1 << 30)
-    run_sql(directory / "outbox.db", "UPDATE piece SET data = x'00' WHERE id = 1")
-    with pytest.raises(DamagedDatabase, match="the outputs from number 1 on for sink 0"):
-        outbox.next(0, 0, 0.0)
-    outbox.close()
+    place = places(directory, OUTPUTS)[0]
+    with opened(directory) as store:
+        flip(place.file, place.end - 1)
+        with pytest.raises(DamagedLog, match=f"record {place.record.number} is not as written"):
+            store.outbox.next(0, 0, 0.0)
 
 
-@pytest.mark.parametrize(
-    "changes", ["record = x'00'", "chunk = 3", "partition = 1", "run = 'other'", "more = 1"]
-)
-def test_damaged_changes_of_state_cannot_be_set_aside(directory: Path, changes: str) -> None:
-    run_sql(directory / "outbox.db", f"UPDATE change SET {changes} WHERE chunk = 2")
-    for skip in (False, True):
-        with pytest.raises(DamagedDatabase, match="the changes of state in partition") as told:
-            check_for_damage(directory, SOURCES, skip=skip)
-        assert "--skip-damaged" not in str(told.value)
+def test_damaged_changes_of_state_cannot_be_set_aside(directory: Path) -> None:
+    place = places(directory, PUBLISHED)[0]
+    flip(place.file, place.end - 1)
+    assert f"record {place.record.number} is not as written" in refused(directory)
+    for skip_damaged in (True, False):  # also after an attempt
+        told = refused(directory, skip_damaged=skip_damaged)
+        assert "the changes of state of chunks 1 to 1 are missing" in told
+        assert "--skip-damaged" not in told
+
+
+def test_the_changes_of_the_last_chunk_are_made_again(directory: Path) -> None:
+    """Without its publication, its messages are not processed; they are still there."""
+    place = places(directory, PUBLISHED)[1]
+    flip(place.file, place.end - 1)
+    skip(directory)
+    with opened(directory) as store:
+        assert store.outbox.progress()["run"].chunk == 1
+        assert store.journal.backlog == 9
+        assert list(store.outbox.changes("run", 0)) == [b"changed 1"]
+        made = [outputs(b"out 2", to=0), outputs(b"one 2", to=1)]
+        publish(store, FinishedChunk(2, 2, made, Tally(), [(0, b"changed 2")]))
+    with opened(directory) as store:
+        assert list(store.outbox.changes("run", 0)) == [b"changed 1", b"changed 2"]
+        for sink, name in enumerate((b"out", b"one")):
+            found, after = [], 0
+            while (delivery := store.outbox.next(sink, after, 0.0)) is not None:
+                found.append((delivery.number, delivery.outputs.data))
+                after = delivery.position
+            assert found == [(1, name + b" 1"), (2, name + b" 2")]
+
+
+def test_what_a_lost_publication_had_delivered_is_not_sent_again(directory: Path) -> None:
+    with opened(directory) as store:
+        for sink in (0, 1):
+            store.outbox.delivered(sink, 2)
+        store.journal.submit(0, 1, b"later")
+        assert store.journal.flush(PATIENCE_S)
+    place = places(directory, PUBLISHED)[1]
+    flip(place.file, place.end - 1)
+    skip(directory)
+    with opened(directory) as store:
+        made = [outputs(b"out 2", to=0), outputs(b"one 2", to=1)]
+        publish(store, FinishedChunk(2, 2, made, Tally(), [(0, b"changed 2")]))
+        assert store.outbox.next(0, 0, 0.0) is None
+        assert store.outbox.undelivered == 0
+        assert (store.outbox.published_to(0), store.outbox.delivered_to(0)) == (2, 2)
+
+
+def test_changes_that_spark_has_are_not_missed(directory: Path) -> None:
+    with opened(directory) as store:
+        store.outbox.forget("run", 2)
+    place = places(directory, PUBLISHED)[0]
+    flip(place.file, place.end - 1)
+    skip(directory)
+    with opened(directory) as store:
+        found, after = [], 0
+        while (delivery := store.outbox.next(0, after, 0.0)) is not None:
+            found.append((delivery.number, delivery.outputs.data))
+            after = delivery.position
+        assert found == [(1, b"out 1"), (2, b"out 2")]
+        assert store.outbox.published_to(0) == 2
 
 
 def test_damaged_changes_are_found_when_they_are_read(directory: Path) -> None:
-    outbox = Outbox(directory / "outbox.db", 1 << 30)
-    run_sql(directory / "outbox.db", "UPDATE change SET record = x'00' WHERE chunk = 2")
-    with outbox.chunks() as table:
-        assert list(table.changes("run", 0, 2)) == []
-    with outbox.chunks() as table:
-        with pytest.raises(DamagedDatabase, match=r"outbox\.db is damaged"):
-            table.changes("run", 0, 0)
-        with pytest.raises(DamagedDatabase, match=r"outbox\.db is damaged"):
-            table.all_changes("run", 0)
-    outbox.close()
+    place = places(directory, PUBLISHED)[1]
+    with opened(directory) as store:
+        flip(place.file, place.end - 1)
+        assert list(store.outbox.changes("run", 2, 0)) == []
+        for partition in (0, None):
+            with pytest.raises(DamagedLog, match=f"record {place.record.number} is not as written"):
+                list(store.outbox.changes("run", 0, partition))
+    with pytest.raises(DamagedLog, match=f"record {place.record.number} is not as written"):
+        published_changes(directory / LOG, "run", 0)
 
 
-@pytest.mark.parametrize("name", ["journal.db", "outbox.db"])
+def test_a_log_whose_tables_are_lost_is_refused(directory: Path) -> None:
+    for place in places(directory, SNAPSHOT):
+        flip(place.file, place.end - 1)
+    for skip_damaged in (True, False):
+        told = refused(directory, skip_damaged=skip_damaged)
+        assert str(directory / LOG) in told
+    assert RESTORE in told
+    assert not any(place.record.kind == SNAPSHOT for place in places(directory))
+    assert any(place.record.kind == SKIPPED for place in places(directory))
+
+
 @pytest.mark.parametrize("place", [0, 32 * 1024])
-def test_a_malformed_database_is_named(directory: Path, name: str, place: int) -> None:
-    file = directory / name
-    with file.open("r+b") as opened:
-        opened.seek(place)
-        opened.write(bytes(range(256)) * 40)
-    with pytest.raises(DamagedDatabase) as told:
-        take(directory, "Votes", SOURCES)
+def test_a_malformed_database_is_named(directory: Path, place: int) -> None:
+    file = directory / LETTERS
+    with file.open("r+b") as opened_file:
+        opened_file.seek(place)
+        opened_file.write(bytes(range(256)) * 40)
+    with pytest.raises(DamagedDatabase) as told, opened(directory):
+        pass
     assert str(told.value).startswith(f"{file} is damaged: ")
-    assert "restore journal.db, outbox.db and the checkpoint" in str(told.value)
+    assert "restore it from a copy" in str(told.value)
 
 
 def test_a_replay_of_what_was_damaged_is_refused(directory: Path) -> None:
-    run_sql(directory / "journal.db", "UPDATE chunk SET data = x'00' WHERE first = 2")
-    check_for_damage(directory, SOURCES, skip=True)
+    place = places(directory, MESSAGES)[1]
+    flip(place.file, place.end - 1)
+    skip(directory)
     command = ["dead-letters", "replay", "1", "--state-dir", str(directory)]
     result = CliRunner().invoke(main, command)
     assert "dead letter 1 was damaged on disk; it cannot be replayed" in result.output

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from wallaroo.gateway.database import connect, transaction
+from wallaroo.gateway.database import check_structure, connect, transaction
 from wallaroo.gateway.dead_letters.letters import Letter
 from wallaroo.model.application import Application
 from wallaroo.wire.records import FailedMessage
@@ -133,9 +133,14 @@ class DeadLetterStore:
     Args:
         path: File of the database; created if missing.
         limits: Bounds of what is kept.
+
+    Raises:
+        DamagedDatabase: The database is malformed.
     """
 
     def __init__(self, path: Path, limits: DeadLetterLimits) -> None:
+        if path.exists():
+            check_structure(path)
         self._database = connect(path)
         self._limits = limits
         self._database.executescript(SCHEMA)

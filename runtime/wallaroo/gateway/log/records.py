@@ -45,6 +45,7 @@ MOST_BYTES = 2**32 - 1
 """The longest payload."""
 MOST_DATA = 1024**2
 """How much is told of what is in the place of damaged records."""
+_WITHOUT = "their bytes are kept as dead letters, and the application resumes without them"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -89,15 +90,17 @@ class DamagedLog(DamagedFile):
         data: bytes = b"",
         room: int | None = None,
     ) -> None:
-        remedy = RESTORE
-        if room is not None:
-            remedy += ", or start once with --skip-damaged to go on without them"
-        super().__init__(f"{file} is damaged: {problem}; {remedy}")
+        super().__init__(f"{file} is damaged: {problem}; {RESTORE}")
         self.file = file
         self.first = first
         self.last = last
         self.data = data
         self.room = room
+
+    def __str__(self) -> str:
+        """What is damaged, and what to do about it."""
+        skip = "" if self.room is None else f", or start once with --skip-damaged: {_WITHOUT}"
+        return f"{super().__str__()}{skip}"
 
 
 def is_no_room(error: OSError) -> bool:

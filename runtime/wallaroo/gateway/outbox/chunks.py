@@ -60,45 +60,56 @@ class ChunkTable:
     def __init__(self, log: Log) -> None:
         self._log = log
         self.progress: dict[str, QueryProgress] = {}
-        """How far each query is, by its name."""
+        """How far each query is, by its name; the last one is at the end."""
         self.forgotten: dict[str, int] = {}
         """Number of the last chunk whose changes are forgotten, by query."""
+        self.changed: dict[str, int] = {}
+        """Number of the last chunk of the last publication with changes, by query."""
         self._chunks, self._addresses = array("Q"), array("Q")
         """Numbers of the last chunks of publications with changes, and their addresses."""
+        self._before = array("Q")
+        """Number of the last chunk of the publication with changes before each of these."""
         self._changed_by = 0
         """`query_sum` of the query that they are of."""
 
     def restore(self, tables: Mapping[str, Sequence[int]]) -> None:
         """Begin with *tables*, as `tables` returned them."""
-        for query, (chunk, end, forgotten) in tables.items():
+        for query, (chunk, end, forgotten, changed) in tables.items():
             self.progress[query] = QueryProgress(chunk, end)
+            self.changed[query] = changed
             if forgotten >= 0:
                 self.forgotten[query] = forgotten
 
     def tables(self) -> dict[str, Any]:
         """How far each query is, as plain JSON values."""
         return {
-            query: [*progress, self.forgotten.get(query, -1)]
+            query: [*progress, self.forgotten.get(query, -1), self.changed.get(query, 0)]
             for query, progress in self.progress.items()
         }
 
-    def index(self, query: int, chunk: int, address: int) -> None:
+    def index(self, query: int, chunk: int, before: int, address: int) -> None:
         """Note where changes are.
 
         Args:
             query: `query_sum` of their query.
             chunk: Number of the last chunk of their publication.
+            before: Number of the last chunk of the publication with changes before; 0 for none.
             address: Address of that.
         """
         if query != self._changed_by:
             self._changed_by = query
-            del self._chunks[:], self._addresses[:]
+            self.forget_all()
         self._chunks.append(chunk)
+        self._before.append(before)
         self._addresses.append(address)
 
     def note(self, entry: Published) -> None:
         """Note a publication."""
-        self.progress[entry.more["query"]] = QueryProgress(entry.chunk, entry.end)
+        query = entry.more["query"]
+        self.progress.pop(query, None)  # the last one is at the end
+        self.progress[query] = QueryProgress(entry.chunk, entry.end)
+        if entry.more["changes"]:
+            self.changed[query] = entry.chunk
 
     def changes(self, query: str, after: int, partition: int | None = None) -> Iterator[bytes]:
         """What the chunks of *query* after number *after* changed, in order.
@@ -123,16 +134,34 @@ class ChunkTable:
         self.forgotten[query] = until
         if query_sum(query) == self._changed_by:
             place = bisect_right(self._chunks, until)
-            del self._chunks[:place], self._addresses[:place]
+            del self._chunks[:place], self._addresses[:place], self._before[:place]
+
+    def missing(self) -> tuple[int, int] | None:
+        """The chunks of the last query, from one to another, whose changes are not there.
+
+        None if all are there that are not forgotten.
+        """
+        query = next(reversed(self.progress), "")
+        is_known = query_sum(query) == self._changed_by
+        known = dict(zip(self._chunks, self._before, strict=True)) if is_known else {}
+        last, forgotten = self.changed.get(query, 0), self.forgotten.get(query, 0)
+        while last > forgotten:
+            if last not in known:
+                before = max((chunk for chunk in known if chunk < last), default=0)
+                return max(before, forgotten) + 1, last
+            last = known[last]
+        return None
 
     def renew(self, query: str, chunk: int, end: int) -> None:
         """Let *query* be as far as this, with no changes since."""
+        self.progress.pop(query, None)
         self.progress[query] = QueryProgress(chunk, end)
         self.forgotten.pop(query, None)
+        self.changed.pop(query, None)
 
     def forget_all(self) -> None:
         """Forget all changes."""
-        del self._chunks[:], self._addresses[:]
+        del self._chunks[:], self._addresses[:], self._before[:]
 
     @property
     def needed_from(self) -> int | None:

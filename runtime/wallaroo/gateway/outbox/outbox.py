@@ -275,7 +275,7 @@ class Outbox:
             return dict(self._chunks.progress)
 
     def missing_changes(self) -> tuple[int, int] | None:
-        """The chunks whose changes are missing in a log that was found; see `ChunkTable.missing`."""
+        """The chunks whose changes a log that was found lacks; see `ChunkTable.missing`."""
         return self._chunks.missing()
 
     @property

@@ -160,6 +160,8 @@ class OutputQueues:
 
     def add(self, piece: Piece, address: int, outputs: Outputs) -> None:
         """Let outputs, which are on disk, be delivered."""
+        if piece.last <= self._of(piece.sink).delivered:
+            return  # they were, and are made again as their publication was damaged
         self.bytes += piece.size
         self.count += piece.outputs
         in_memory = self._memory_bytes + piece.size <= _MEMORY_BYTES
