@@ -9,7 +9,6 @@ import functools
 import os
 import resource
 import signal
-import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -147,7 +146,7 @@ class Gateway:
             return
         try:
             again_s = self._store.turn()
-        except (OSError, sqlite3.Error, DamagedFile) as error:
+        except Exception as error:  # else messages would wait for good
             self.end(error)
             return
         if again_s is not None:

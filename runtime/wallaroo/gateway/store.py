@@ -145,7 +145,7 @@ class Store:
     def _take_turn(self) -> float | None:
         try:
             return self.turn()
-        except OSError as error:
+        except Exception as error:  # else who waits for a turn would wait for good
             self._on_failure(error)
             return None
 

@@ -58,7 +58,7 @@ def test_a_large_entity_is_kept_in_rows(tmp_path: Path) -> None:
 
 def test_an_epoch_ends_when_its_changes_take_too_much_room(tmp_path: Path) -> None:
     application, store = load(LARGE), Store()
-    pace = Pace(quiet_s=0.01, epoch_least_s=1e9, epoch_most_s=1e9, changes_bytes=3 << 20)
+    pace = Pace(quiet_s=0.01, epoch_least_s=1e9, epoch_most_s=1e9, published_bytes=3 << 20)
     with (
         gateway_side(tmp_path, application, pace) as gateway,
         RunningQuery(gateway, application, store, tmp_path / "c", 1, 1),

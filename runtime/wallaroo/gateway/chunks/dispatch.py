@@ -405,7 +405,7 @@ class ChunkRun:
         assert self._query is not None
         self._reports.published(self._query, chunks, tally, finished)
         self._flights.published(len(chunks))
-        self._epoch.published(sum(chunk.changes_bytes for chunk in chunks))
+        self._epoch.published(sum(chunk.size for chunk in chunks))
         if not self._closed:
             self._ticks.published(chunks[-1].number, tally)
             self._report()

@@ -43,8 +43,8 @@ class EpochTimer:
         self._began_at = 0.0
         self._handed_bytes = 0
         """Bytes of messages that were handed out in this epoch, at most."""
-        self._changed_bytes = 0
-        """Bytes of changed entities that were published in it."""
+        self._published_bytes = 0
+        """Bytes of outputs and changed entities that were published in it."""
 
     @property
     def is_first(self) -> bool:
@@ -59,7 +59,7 @@ class EpochTimer:
         """
         self._epochs += 1
         self._began_at, self._handed_bytes = self._clock(), handed_bytes
-        self._changed_bytes = 0
+        self._published_bytes = 0
         return self._began_at
 
     def handed_out(self, size: int) -> None:
@@ -67,8 +67,8 @@ class EpochTimer:
         self._handed_bytes += size
 
     def published(self, size: int) -> None:
-        """Note that *size* bytes of changed entities are published."""
-        self._changed_bytes += size
+        """Note that *size* bytes of outputs and changed entities are published."""
+        self._published_bytes += size
 
     def is_over(self, *, quiet_s: float, has_chunks: bool, journal_bytes: int) -> bool:
         """Whether it is time.
@@ -87,7 +87,7 @@ class EpochTimer:
         return (
             age_s > most_s
             or (age_s >= least_s and quiet_s > pace.quiet_s)
-            or self._changed_bytes > pace.changes_bytes
+            or self._published_bytes > pace.published_bytes
             or (
                 journal_bytes > pace.journal_bytes
                 and self._handed_bytes > pace.journal_bytes // _FREED_PART

@@ -51,9 +51,9 @@ class Pace:
     """Time after which it ends even under load."""
     journal_bytes: int = 1024**3
     """Bytes of messages in the journal over which an epoch ends: it deletes none before."""
-    changes_bytes: int = 1024**3
-    """Bytes of changed entities in the outbox over which an epoch ends: it keeps them until then,
-    and a query that is started again reads them all."""
+    published_bytes: int = 1024**3
+    """Bytes of outputs and changed entities over which an epoch ends: the log has them until then,
+    and a query that is started again reads the entities."""
 
     def adjusted(self) -> Self:
         """The pace with the changes that the environment asks for.

@@ -45,9 +45,10 @@ class FinishedChunk(NamedTuple):
     """When it was handed out, by the clock that does not run backwards."""
 
     @property
-    def changes_bytes(self) -> int:
-        """Size of all records of what changed."""
-        return sum(len(record) for _, record in self.changes)
+    def size(self) -> int:
+        """Bytes of its outputs and of what changed, which are in the log until its epoch ends."""
+        made = sum(len(outputs.data) for outputs in self.outputs)
+        return made + sum(len(record) for _, record in self.changes)
 
 
 class ChunkTable:

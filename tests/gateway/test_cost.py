@@ -1,0 +1,157 @@
+"""What one message alone costs a gateway: system calls, and bytes that it writes. No clock."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.harness import U32
+from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.gateway.internal_api.client import LeaseClient
+from wallaroo.gateway.internal_api.location import chunks_socket
+from wallaroo.wire.channel import connect
+from wallaroo.wire.chunk_messages import (
+    BEGIN,
+    DRIVER,
+    HELLO,
+    READER,
+    TASK,
+    CheckpointPosition,
+    Hello,
+    Report,
+    pack_json,
+    pack_report,
+    task_in,
+)
+from wallaroo.wire.frame_socket import FrameSocket
+from wallaroo.wire.records import Outputs, Tally
+
+APP = """
+import struct, wallaroo
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def decode(data: bytes) -> bytes:
+    return data
+
+@wallaroo.encoder
+def encode(data: bytes) -> bytes:
+    return data
+
+def application_setup(args):
+    (source,), (sink,) = wallaroo.tcp_parse_input_addrs(args), wallaroo.tcp_parse_output_addrs(args)
+    builder = wallaroo.ApplicationBuilder("costs")
+    pipeline = builder.new_pipeline("Costs", wallaroo.TCPSourceConfig(*source, decode))
+    pipeline.to_sink(wallaroo.TCPSinkConfig(*sink, encode))
+    return builder.build()
+"""
+MESSAGES = 50
+
+
+@contextlib.contextmanager
+def gateway(directory: Path, out: int) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A gateway's process, and the port of its source."""
+    (directory / "app.py").write_text(APP)
+    command = [
+        *(sys.executable, "-m", "wallaroo", "gateway", str(directory / "app.py")),
+        *("--child", "--state-dir", str(directory / "state")),
+        *("--listen", f"unix:{directory}/gateway.sock"),
+        *("--", "--in", "127.0.0.1:0", "--out", f"127.0.0.1:{out}"),
+    ]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        try:
+            yield process, int(line.split(b"127.0.0.1:")[1].split(b'"')[0])
+        finally:
+            process.kill()
+
+
+class Engine:
+    """An engine that gives each message one output."""
+
+    def __init__(self, location: str) -> None:
+        claim = LeaseClient(location, patience_s=PATIENCE_S).claim("costs")
+        self._sockets: list[FrameSocket] = []
+        for role in (DRIVER, READER):
+            self._sockets.append(connect(str(chunks_socket(location))))
+            self._sockets[-1].send(pack_json(HELLO, Hello(claim, 1, role, 0)))
+        self._reader = self._sockets[-1]
+        self._reader.send(pack_json(BEGIN, ["run", False, *CheckpointPosition()]))
+
+    def run(self) -> None:
+        """Run the next chunk."""
+        frame = self._reader.receive()
+        assert frame is not None
+        assert frame[:1] == TASK
+        made = Outputs(0, array("I", [6]).tobytes(), b"\0\0\0\2ok")
+        self._reader.send(*pack_report(Report(task_in(frame).number, [made], Tally())))
+
+    def close(self) -> None:
+        for one in self._sockets:
+            one.close()
+
+
+def written(process: int) -> int:
+    """Bytes that a process has written to files."""
+    lines = Path(f"/proc/{process}/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("wchar"))
+
+
+@contextlib.contextmanager
+def counted(process: int, calls: list[int], scratch: Path) -> Iterator[None]:
+    """Append the number of system calls of a process to *calls*."""
+    report = scratch / "calls"
+    with subprocess.Popen(
+        ["strace", "-f", "-c", "-o", str(report), "-p", str(process)], stderr=subprocess.PIPE
+    ) as tracer:
+        assert tracer.stderr is not None
+        while b"attached" not in (line := tracer.stderr.readline()):
+            if not line:
+                pytest.skip("processes may not be traced here")
+        yield
+        tracer.send_signal(signal.SIGINT)
+    total = next(line for line in report.read_text().splitlines() if line.endswith("total"))
+    calls.append(int(total.split()[3]))
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+def test_a_message_alone_costs_few_system_calls_and_few_bytes() -> None:
+    """See the sequence of calls in docs/architecture.md."""
+    with tempfile.TemporaryDirectory() as name, socket.create_server(("127.0.0.1", 0)) as receiver:
+        directory = Path(name)
+        with gateway(directory, receiver.getsockname()[1]) as (process, port):
+            engine = Engine(f"unix:{directory}/gateway.sock")
+            out, _ = receiver.accept()
+            sender = socket.create_connection(("127.0.0.1", port))
+            with contextlib.closing(engine), out, sender:
+                (segment,) = (directory / "state" / "log").glob("log-*")
+
+                def send_one() -> None:
+                    sender.sendall(U32.frame(b"hello"))
+                    engine.run()
+                    assert out.recv(100)
+                    size = segment.stat().st_size
+                    # a record that the output is delivered follows
+                    wait_until(lambda: segment.stat().st_size > size, "the record of the delivery")
+
+                for _ in range(5):  # what happens once
+                    send_one()
+                calls: list[int] = []
+                before = written(process.pid)
+                with counted(process.pid, calls, directory):
+                    for _ in range(MESSAGES):
+                        send_one()
+                assert (written(process.pid) - before) / MESSAGES <= 1024
+                assert calls[0] / MESSAGES <= 40
