@@ -57,7 +57,8 @@ class LogWriter:
         snapshot: Callable[[], bytes],
         reached: Callable[[], tuple[int, str]],
     ) -> None:
-        self.changed = threading.Condition()
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         """Held while something is appended, and while what the log says is looked at; never while
         the disk is waited for. Notified when something is on disk."""
         self.log = Log(directory, lambda: [snapshot()])

@@ -322,8 +322,7 @@ class Outbox:
     def _waiting(self, sink: int) -> threading.Condition:
         waiting = self._added.get(sink)
         if waiting is None:
-            lock = self._changed._lock  # type: ignore[attr-defined]
-            waiting = self._added[sink] = threading.Condition(lock)
+            waiting = self._added[sink] = threading.Condition(self._writer.lock)
         return waiting
 
     def _first(self, sink: int, after: int) -> Delivery | None:
