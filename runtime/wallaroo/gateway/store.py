@@ -22,7 +22,7 @@ from wallaroo.gateway.entries import PUBLISHED, changes_in, published_head, quer
 from wallaroo.gateway.journal.clock import Uptime, uptime
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.log.records import Record
+from wallaroo.gateway.log.records import DamagedLog, Record
 from wallaroo.gateway.log.scan import scan
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.writer import LogWriter
@@ -280,18 +280,25 @@ def published_changes(directory: Path, query: str, after: int) -> list[bytes] | 
     """
     if not directory.exists():
         return None
-    changes: list[bytes] = []
+    found: list[tuple[int, int, list[tuple[int, int, bytes]]]] = []
 
     def note(record: Record) -> None:
         if record.kind == PUBLISHED:
             head = published_head(record.payload)
             if head.query == query_sum(query) and head.chunk > after and head.has_changes:
-                changes.extend(data for n, _, data in changes_in(record.payload) if n > after)
+                found.append((head.changed, head.chunk, changes_in(record.payload)))
 
-    progress = Reading(directory, note).outbox.progress()
+    outbox = Reading(directory, note).outbox
+    if (missing := outbox.missing_changes()) is not None:
+        problem = f"the changes of state of chunks {missing[0]} to {missing[1]} are missing"
+        raise DamagedLog(directory, problem, first=0, last=None)
+    progress = outbox.progress()
     if query not in progress:  # nothing was published, unless it was in another log
         return None if progress or after else []
-    return None if progress[query].chunk < after else changes
+    before = found[0][0] if found else outbox.changed_to(query)
+    if progress[query].chunk < after or before > after:  # the log never had them, or no longer has
+        return None
+    return [data for _, _, changes in found for n, _, data in changes if n > after]
 
 
 class _Turns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -84,11 +84,13 @@ def test_damaged_messages_are_found_when_they_are_read(directory: Path) -> None:
     _, place, *_ = places(directory, MESSAGES)
     with opened(directory) as store:
         flip(place.file, place.end - 1)
-        for read in (
-            lambda: list(store.journal.read(0, 10)),
-            lambda: list(store.journal.unprocessed()),
-            lambda: store.journal.take(2, 1 << 20),
-        ):
+        journal = store.journal
+        reads: list[Callable[[], object]] = [
+            lambda: list(journal.read(0, 10)),
+            lambda: list(journal.unprocessed()),
+            lambda: journal.take(2, 1 << 20),
+        ]
+        for read in reads:
             with pytest.raises(DamagedLog, match=f"record {place.record.number} is not as written"):
                 read()
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import sqlite3
+import errno
+import os
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from wallaroo.gateway.database import DamagedDatabase
-from wallaroo.gateway.outbox import chunks as module
+from tests.gateway.harness import opened, publish
+from tests.helpers import wait_until
 from wallaroo.gateway.outbox.chunks import FinishedChunk, QueryProgress, joined
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.store import Store
 from wallaroo.wire.records import Outputs, Tally
 
 
 @pytest.fixture
-def outbox(tmp_path: Path) -> Iterator[Outbox]:
-    made = Outbox(tmp_path / "outbox.db", 1 << 20)
-    yield made
-    made.close()
+def store(tmp_path: Path) -> Iterator[Store]:
+    with opened(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def outbox(store: Store) -> Outbox:
+    return store.outbox
 
 
 def outputs(*texts: bytes, sink: int = 0) -> Outputs:
@@ -33,8 +39,8 @@ def chunk(number: int, *of_sinks: Outputs, record: bytes = b"") -> FinishedChunk
 
 
 def test_chunks_of_one_publication_are_delivered_in_order(outbox: Outbox) -> None:
-    outbox.publish("run", [chunk(1, outputs(b"a", b"bc"), outputs(b"x", sink=1))])
-    outbox.publish("run", [chunk(2, outputs(b"d")), chunk(3), chunk(4, outputs(b"ef"))])
+    publish(outbox, chunk(1, outputs(b"a", b"bc"), outputs(b"x", sink=1)))
+    publish(outbox, chunk(2, outputs(b"d")), chunk(3), chunk(4, outputs(b"ef")))
     first = outbox.next(0, 0, 0)
     assert first is not None
     second = outbox.next(0, first.position, 0)
@@ -43,63 +49,61 @@ def test_chunks_of_one_publication_are_delivered_in_order(outbox: Outbox) -> Non
     assert (second.outputs.data, second.number) == (b"def", 3)
     assert outbox.undelivered == 5
     assert outbox.counters()["published"] == 5
-    with outbox.chunks() as table:
-        assert table.progress() == {"run": QueryProgress(4, 40)}
+    assert outbox.progress() == {"run": QueryProgress(4, 40)}
 
 
-def test_what_cannot_be_committed_leaves_nothing(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(_place: str) -> None:
-        raise OSError
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    failures: list[Exception] = []
 
-    outbox.publish("run", [chunk(1, outputs(b"a"), record=b"one")])
-    with monkeypatch.context() as patch:
-        patch.setattr("wallaroo.gateway.outbox.outbox.fault", fail)
-        with pytest.raises(OSError):  # noqa: PT011
-            outbox.publish("run", [chunk(2, outputs(b"b"), record=b"two")])
-    assert outbox.undelivered == 1
-    with outbox.chunks() as table:
-        assert table.progress() == {"run": QueryProgress(1, 10)}
-        assert list(table.changes("run", 1, 0)) == [b"one"]
+    def fail(*_arguments: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-
-def test_changes_come_in_order_until_they_are_forgotten(outbox: Outbox) -> None:
-    outbox.publish("run", [chunk(n, record=b"%d" % n) for n in range(1, 12)])
-    with outbox.chunks() as table:
-        assert list(table.changes("run", 1, 8)) == [b"9", b"10", b"11"]
-        assert not list(table.changes("run", 0, 0))
-        table.forget("run", 10)
-        assert list(table.changes("run", 1, 0)) == [b"11"]
+    with opened(tmp_path, on_failure=failures.append) as store:
+        publish(store, chunk(1, outputs(b"a"), record=b"one"))
+        store.writer.log._disk.pwritev = fail
+        store.outbox.publish("run", [chunk(2, outputs(b"b"), record=b"two")])
+        wait_until(lambda: failures, "the failure")
+        assert store.outbox.undelivered == 1
+        assert store.outbox.next(0, 1, 0.0) is None
+    with opened(tmp_path) as store:
+        assert store.outbox.undelivered == 1
+        assert store.outbox.progress() == {"run": QueryProgress(1, 10)}
+        assert list(store.outbox.changes("run", 0, 1)) == [b"one"]
 
 
-def test_large_changes_lie_in_several_rows(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_ROW_BYTES", 1_000)
-    outbox._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 5_000)
-    sizes = [1, 999, 1_000, 1_001, 3_000, 70_000]
+def test_changes_come_in_order_until_they_are_forgotten(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        for first in (1, 4, 8):
+            numbers = range(first, {1: 4, 4: 8, 8: 12}[first])
+            publish(store, *(chunk(n, record=b"%d" % n) for n in numbers))
+    with opened(tmp_path) as store:
+        outbox = store.outbox
+        assert list(outbox.changes("run", 8, 1)) == [b"9", b"10", b"11"]
+        assert not list(outbox.changes("run", 0, 0))
+        assert not list(outbox.changes("another", 0, 1))
+        outbox.forget("run", 10)
+    with opened(tmp_path) as store:
+        assert list(store.outbox.changes("run", 10, 1)) == [b"11"]
+        assert store.outbox.forgotten == {"run": 10}
+
+
+def test_changes_of_any_size_come_whole(outbox: Outbox) -> None:
+    sizes = [1, 999, 1_000, 1_001, 3_000, 70_000, 3_000_000]
     sent = {n: bytes([n]) * size for n, size in enumerate(sizes, 1)}
     both = [[(0, record), (1, record[::-1]), (1, b"later level")] for record in sent.values()]
-    outbox.publish(
-        "run", [FinishedChunk(n, 10 * n, [], Tally(), changes) for n, changes in enumerate(both, 1)]
+    publish(
+        outbox,
+        *(FinishedChunk(n, 10 * n, [], Tally(), changes) for n, changes in enumerate(both, 1)),
     )
-    with outbox.chunks() as table:
-        for partition in (0, 1):
-            expected = [record for chunk in both for at, record in chunk if at == partition]
-            assert table.changes("run", partition, 0) == expected
-        assert table.all_changes("run", 4) == [record for chunk in both[4:] for _, record in chunk]
-        table.forget("run", 6)
-        assert table.all_changes("run", 0) == []
+    for partition in (0, 1):
+        expected = [record for chunk in both for at, record in chunk if at == partition]
+        assert list(outbox.changes("run", 0, partition)) == expected
+    assert list(outbox.changes("run", 4)) == [record for chunk in both[4:] for _, record in chunk]
+    outbox.forget("run", len(sizes))
+    assert list(outbox.changes("run", 0)) == []
 
 
 def test_large_outputs_are_delivered_in_pieces() -> None:
     large = bytes(700_000)
     pieces = list(joined([chunk(1, outputs(large)), chunk(2, outputs(large), outputs(b"a"))]))
     assert [len(piece.data) for piece in pieces] == [700_000, 700_001]
-
-
-@pytest.mark.parametrize("damage", ["record = x'00'", "more = 1", "partition = 4", "chunk = 3"])
-def test_damaged_changes_are_found_when_they_are_read(outbox: Outbox, damage: str) -> None:
-    outbox.publish("run", [chunk(1, record=b"first"), chunk(2, record=b"later")])
-    outbox._database.execute(f"UPDATE change SET {damage} WHERE chunk = 2")
-    with outbox.chunks() as table, pytest.raises(DamagedDatabase, match="changes of state in part"):
-        table.all_changes("run", 0)

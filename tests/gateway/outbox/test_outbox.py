@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import threading
 from array import array
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.gateway.harness import finished, outputs
-from tests.helpers import PATIENCE_S
+from tests.gateway.harness import opened as opened_store
+from tests.gateway.harness import publish as publish_chunks
+from tests.gateway.log_files import flip, places, segments
+from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.gateway import store as store_module
+from wallaroo.gateway import writer
+from wallaroo.gateway.entries import CARRIED, OUTPUTS
+from wallaroo.gateway.log.log import Log
+from wallaroo.gateway.log.records import DamagedLog
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.wire.records import FailedMessage, Tally
@@ -21,11 +32,8 @@ LIMIT = 1_000
 
 @contextlib.contextmanager
 def opened(directory: Path) -> Iterator[Outbox]:
-    outbox = Outbox(directory / "outbox.db", LIMIT)
-    try:
-        yield outbox
-    finally:
-        outbox.close()
+    with opened_store(directory, outbox_bytes=LIMIT) as store:
+        yield store.outbox
 
 
 @pytest.fixture
@@ -43,18 +51,12 @@ def waiting(outbox: Outbox, sink: int = 0) -> list[tuple[int, bytes]]:
 
 
 def publish(outbox: Outbox, chunk: int, *made: bytes, sink: int = 0) -> None:
-    outbox.publish("run", [finished(chunk, outputs(*made, to=sink))])
-
-
-def pieces(outbox: Outbox) -> int:
-    """Pieces of outputs that are on disk, whether delivered or not."""
-    (count,) = outbox._database.execute("SELECT count(*) FROM piece").fetchone()
-    return int(count)
+    publish_chunks(outbox, finished(chunk + 1, outputs(*made, to=sink)))
 
 
 def test_outputs_keep_the_order_of_their_chunks(outbox: Outbox) -> None:
     publish(outbox, 1, b"a", b"b")
-    outbox.publish("run", [finished(2, outputs(b"c"), outputs(b"d")), finished(3, outputs(b"e"))])
+    publish_chunks(outbox, finished(2, outputs(b"c"), outputs(b"d")), finished(3, outputs(b"e")))
     assert b"".join(data for _, data in waiting(outbox)) == b"abcde"
 
 
@@ -66,7 +68,7 @@ def test_a_delivery_tells_where_each_output_ends(outbox: Outbox) -> None:
 
 
 def test_each_sink_has_its_own_outputs(outbox: Outbox) -> None:
-    outbox.publish("run", [finished(1, outputs(b"zero", to=0), outputs(b"one", to=1))])
+    publish_chunks(outbox, finished(1, outputs(b"zero", to=0), outputs(b"one", to=1)))
     assert [data for _, data in waiting(outbox, 1)] == [b"one"]
     outbox.delivered(1, 100)
     assert [data for _, data in waiting(outbox, 0)] == [b"zero"]
@@ -74,7 +76,7 @@ def test_each_sink_has_its_own_outputs(outbox: Outbox) -> None:
 
 def test_chunks_of_another_run_are_other_chunks(outbox: Outbox) -> None:
     publish(outbox, 1, b"a")
-    outbox.publish("another run", [finished(1, outputs(b"b"))])
+    publish_chunks(outbox, finished(1, outputs(b"b")), query="another run")
     assert [data for _, data in waiting(outbox)] == [b"a", b"b"]
 
 
@@ -82,7 +84,7 @@ def test_a_chunk_without_outputs_still_reports(outbox: Outbox) -> None:
     example = FailedMessage("p", "s", "f.py:1", "E: x", "b'm'")
     unknown = {("state", "'k'"): 3}
     reported = Tally(2, [example], unknown_keys=unknown, failures={example.kind: 2})
-    tally = outbox.publish("run", [finished(1, tally=reported)])
+    tally = publish_chunks(outbox, finished(1, tally=reported))
     assert (tally.set_aside, tally.examples) == (2, [example])
     assert tally.unknown_keys == unknown
     counters = {"published": 0, "set_aside": 2, "unknown_key": 3, "late": 0}
@@ -130,23 +132,11 @@ def test_undelivered_outputs_survive_a_restart_in_order(tmp_path: Path) -> None:
 
 def test_an_outbox_is_full_until_its_receivers_have_enough(outbox: Outbox) -> None:
     publish(outbox, 0, bytes(LIMIT // 2))
-    assert outbox.wait_for_room(0.0)
+    assert not outbox.full
     publish(outbox, 1, bytes(LIMIT // 2))
     assert outbox.full
-    assert not outbox.wait_for_room(0.0)
     outbox.delivered(0, waiting(outbox)[0][0])
     assert not outbox.full
-    assert outbox.wait_for_room(0.0)
-
-
-def test_a_gateway_that_stops_keeps_no_call_waiting_for_room(outbox: Outbox) -> None:
-    publish(outbox, 0, bytes(LIMIT))
-    waiting = threading.Thread(target=lambda: outbox.wait_for_room(10 * PATIENCE_S))
-    waiting.start()
-    outbox.end_waits()
-    waiting.join(PATIENCE_S)
-    assert not waiting.is_alive()
-    assert not outbox.wait_for_room(10 * PATIENCE_S)
 
 
 def test_whoever_waits_for_outputs_gets_them(outbox: Outbox) -> None:
@@ -184,7 +174,6 @@ def test_delivered_outputs_are_kept_within_a_bound_of_bytes(tmp_path: Path) -> N
         assert kept(outbox) == found
         assert kept(outbox, 1) == []
         assert outbox.undelivered == 0
-        assert pieces(outbox) == 3
         assert outbox.by_sink() == {0: (12, 0), 1: (6, 0)}
     with opened(tmp_path) as outbox:  # the bound holds across a start
         assert kept(outbox) == found
@@ -200,13 +189,110 @@ def test_what_is_larger_than_the_bound_is_not_kept(outbox: Outbox) -> None:
     for position, _ in waiting(outbox):
         outbox.delivered(0, position, keep_bytes=800)
     assert kept(outbox) == []
-    assert pieces(outbox) == 0
 
 
-def test_a_damaged_output_is_not_given_out_of_what_is_kept(outbox: Outbox) -> None:
-    for chunk in range(2):
-        publish(outbox, chunk, b"%d" % chunk)
-    for position, _ in waiting(outbox):
-        outbox.delivered(0, position, keep_bytes=800)
-    outbox._database.execute("UPDATE piece SET data = x'78' WHERE data = ?", (b"0",))
-    assert kept(outbox) == [(2, b"1")]
+def test_a_damaged_output_is_not_given_out_of_what_is_kept(tmp_path: Path) -> None:
+    with opened(tmp_path) as outbox:
+        for chunk in range(2):
+            publish(outbox, chunk, b"%d" % chunk)
+        for position, _ in waiting(outbox):
+            outbox.delivered(0, position, keep_bytes=800)
+        place, _ = places(tmp_path, OUTPUTS)
+        flip(place.file, place.end - 1)
+        with pytest.raises(DamagedLog, match=f"record {place.record.number} is not as written"):
+            outbox.kept(0)
+    with opened_store(tmp_path, skip_damaged=True) as store:
+        assert kept(store.outbox) == [(2, b"1")]
+
+
+def crashed(directory: Path, copy: Path) -> list[Path]:
+    """A copy of *directory* for the end of each record of its log, as kills could have left it."""
+    made = []
+    for number, place in enumerate(places(directory)):
+        made.append(copy / str(number))
+        shutil.copytree(directory, made[-1])
+        (made[-1] / "log-mark").unlink()
+        for file in segments(made[-1]):
+            if file.name > place.file.name:
+                file.unlink()
+            elif file.name == place.file.name:
+                os.truncate(file, place.end)
+    return made
+
+
+def test_numbers_have_no_gap_and_no_output_is_twice_wherever_a_kill_was(tmp_path: Path) -> None:
+    """Also where a snapshot is in the middle of a publication, or a part of one is left."""
+    directory = tmp_path / "state"
+    directory.mkdir()
+    chunks = [
+        finished(number, *(outputs(b"%d" % number, b"x" * 3_000, to=sink) for sink in (0, 1)))
+        for number in range(1, 9)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "Log", partial(Log, segment_bytes=4_000))
+        with opened_store(directory) as store:
+            for chunk in chunks[:5]:
+                publish_chunks(store, chunk)
+            assert len(segments(directory)) > 5
+        for copy in crashed(directory, tmp_path / "copies"):
+            for _ in range(2):
+                with opened_store(copy) as store:
+                    progress = store.outbox.progress().get("run")
+                    last = 0 if progress is None else progress.chunk
+                    publish_chunks(store, chunks[last])
+            with opened_store(copy) as store:
+                for sink in (0, 1):
+                    found = waiting(store.outbox, sink)
+                    expected = [
+                        (2 * number, b"%d" % number + b"x" * 3_000) for number in range(1, last + 2)
+                    ]
+                    assert found == expected
+                    assert store.outbox.published_to(sink) == 2 * (last + 1)
+
+
+def test_outputs_of_a_slow_receiver_do_not_keep_the_log(tmp_path: Path) -> None:
+    """They move out of segments of which nothing else is needed, and are there once, in order."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "Log", partial(Log, segment_bytes=20_000))
+        patch.setattr(store_module, "_RELEASE_EVERY_S", 0.0)
+        with opened_store(tmp_path) as store:
+            for sink in (1, 2):
+                publish(store.outbox, sink, b"kept", b"waits", sink=sink)
+            store.outbox.delivered(2, 2, keep_bytes=1_000)
+            for chunk in range(3, 60):
+                publish(store.outbox, chunk, b"%03d" % chunk * 1_000)
+                ((position, _),) = waiting(store.outbox)
+                store.outbox.delivered(0, position)
+            wait_until(lambda: len(segments(tmp_path)) < 5, "the release of segments")
+            assert waiting(store.outbox, 1) == [(2, b"keptwaits")]
+        assert any(place.record.kind == CARRIED for place in places(tmp_path))
+    for _ in range(2):
+        with opened_store(tmp_path) as store:
+            assert waiting(store.outbox, 1) == [(2, b"keptwaits")]
+            assert kept(store.outbox, 2) == [(1, b"keptwaits")]
+            assert waiting(store.outbox) == []
+            assert store.outbox.undelivered == 2
+
+
+def test_outputs_that_move_are_where_they_were_until_they_are_on_disk(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "Log", partial(Log, segment_bytes=20_000))
+        with opened_store(tmp_path) as store:
+            publish(store.outbox, 1, b"waits", sink=1)
+            for chunk in range(2, 20):
+                publish(store.outbox, chunk, b"%03d" % chunk * 1_000)
+        with opened_store(tmp_path) as store:  # outputs are not in memory
+            oldest, *_ = segments(tmp_path)
+            with store.writer.changed:
+                oldest_end = store.writer.log.oldest_end
+                assert oldest_end is not None
+                moved = store.outbox.carry(oldest_end)
+                assert waiting(store.outbox, 1) == [(1, b"waits")]
+                assert store.outbox.outputs_needed_from is not None
+                assert store.outbox.outputs_needed_from < oldest_end
+                store.writer.flush()
+                moved()
+                assert store.outbox.outputs_needed_from >= oldest_end
+                store.writer.log.release(oldest_end)
+            assert not oldest.exists()
+            assert waiting(store.outbox, 1) == [(1, b"waits")]

@@ -274,6 +274,10 @@ class Outbox:
         with self._changed:
             return dict(self._chunks.progress)
 
+    def changed_to(self, query: str) -> int:
+        """Number of the last chunk of the last publication of *query* with changes; 0 for none."""
+        return self._chunks.changed.get(query, 0)
+
     def missing_changes(self) -> tuple[int, int] | None:
         """The chunks whose changes a log that was found lacks; see `ChunkTable.missing`."""
         return self._chunks.missing()
