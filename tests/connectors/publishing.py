@@ -4,31 +4,39 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.gateway.harness import finished, outputs
+from tests.gateway.harness import finished, outputs, publish
 from tests.helpers import wait_until
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.store import Store
 
 
 class PublishingOutbox:
-    """The outbox in *path*; may be opened again after it is closed."""
+    """The outbox in *directory*; may be opened again after it is closed."""
 
+    store: Store
     outbox: Outbox
 
-    def __init__(self, path: Path, chunks: int = 0) -> None:
-        self._path = path
+    def __init__(self, directory: Path, chunks: int = 0) -> None:
+        self._directory = directory
         self.chunks = chunks
 
     def open(self) -> None:
-        self.outbox = Outbox(self._path, 1 << 30)
+        self._directory.mkdir(exist_ok=True)
+        self.store = Store(self._directory)
+        self.outbox = self.store.outbox
 
-    def publish(self, *made: bytes) -> None:
+    def close(self) -> None:
+        self.store.close()
+
+    def publish(self, *made: bytes, to: int = 0) -> None:
         self.chunks += 1
-        self.outbox.publish("run", [finished(self.chunks, outputs(*made))])
+        publish(self.outbox, finished(self.chunks, outputs(*made, to=to)))
 
     def wait_until_delivered(self) -> None:
         wait_until(lambda: not self.outbox.undelivered, "the delivery of everything")
 
     def letters(self) -> list[DeadLetter]:
+        self.store.writer.flush()
         with self.outbox.dead_letters() as letters:
             return letters.listed(Choice(), 100)

@@ -35,7 +35,7 @@ class Writing(PublishingOutbox):
     """An outbox and the sink that writes its outputs; may be stopped and started."""
 
     def __init__(self, path: Path, **how: Any) -> None:
-        super().__init__(path / "outbox.db")
+        super().__init__(path)
         self.directory = path / "out"
         sink = ParquetSink("totals", bytes, NOWHERE, self.directory, seconds=0.01)
         self.sink = replace(sink, **how)
@@ -47,7 +47,7 @@ class Writing(PublishingOutbox):
 
     def stop(self) -> None:
         self.writer.stop()
-        self.outbox.close()
+        self.close()
 
     def publish_rows(self, *rows: dict[str, Any]) -> None:
         self.publish(*map(packed_row, rows))

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.gateway.harness import NOWHERE, finished, outputs
+from tests.connectors.publishing import PublishingOutbox
+from tests.gateway.harness import NOWHERE
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.connectors import OutputSink
 from wallaroo.connectors import threads
 from wallaroo.connectors.python.resolve import CustomSink
 from wallaroo.connectors.python.sink import PythonSinkWriter
-from wallaroo.gateway.outbox.outbox import Outbox
 
 
 class Memory(OutputSink):
@@ -58,14 +58,13 @@ class Held(Memory):
         self.go_on.wait(PATIENCE_S)
 
 
-class Sending:
+class Sending(PublishingOutbox):
     """An outbox and the writer that empties it; may be stopped and started."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.outbox = Outbox(path, 1 << 30)
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.open()
         self.writers: list[PythonSinkWriter] = []
-        self.chunks = 0
 
     def start(self, memory: OutputSink) -> PythonSinkWriter:
         sink = CustomSink("results", bytes, NOWHERE, memory)
@@ -74,27 +73,20 @@ class Sending:
 
     def restart(self) -> None:
         self.stop()
-        self.outbox = Outbox(self._path, 1 << 30)
+        self.open()
 
     def stop(self) -> None:
         for writer in self.writers:
             writer.stop()
         self.writers.clear()
-        self.outbox.close()
-
-    def publish(self, *made: bytes, to: int = 0) -> None:
-        self.chunks += 1
-        self.outbox.publish("run", [finished(self.chunks, outputs(*made, to=to))])
-
-    def wait_until_delivered(self) -> None:
-        wait_until(lambda: not self.outbox.undelivered, "the delivery of everything")
+        self.close()
 
 
 @pytest.fixture
 def sending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sending]:
     monkeypatch.setattr(threads, "IDLE_WAIT_S", 0.01)
     monkeypatch.setattr(threads, "RETRY_FIRST_S", 0.001)
-    made = Sending(tmp_path / "outbox.db")
+    made = Sending(tmp_path)
     yield made
     made.stop()
 
@@ -124,7 +116,7 @@ def test_numbers_go_on_after_a_restart_under_the_same_name(sending: Sending) -> 
 
 
 def test_a_new_outbox_numbers_under_another_name(sending: Sending, tmp_path: Path) -> None:
-    another = Sending(tmp_path / "another.db")
+    another = Sending(tmp_path / "another")
     one, other = Memory(), Memory()
     sending.start(one)
     another.start(other)

@@ -75,7 +75,7 @@ class Writing(PublishingOutbox):
 
     def stop(self) -> None:
         self.writer.stop()
-        self.outbox.close()
+        self.close()
 
     def publish_rows(self, *rows: dict[str, Any]) -> None:
         self.publish(*map(packed_row, rows))
@@ -89,7 +89,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_of_any_types_are_written_in_order(database: Written, tmp_path: Path) -> None:
-    writing = Writing(tmp_path / "outbox.db", database)
+    writing = Writing(tmp_path, database)
     at, day = datetime(2026, 7, 1, 12, 30, 0, 5), date(2026, 7, 1)
     writing.publish_rows(
         {"id": 1, "item": "è\n'", "price": Decimal("0.10"), "day": day, "at": at},
@@ -112,7 +112,7 @@ def test_rows_of_any_types_are_written_in_order(database: Written, tmp_path: Pat
 
 
 def test_rows_with_the_same_key_are_updated(database: Written, tmp_path: Path) -> None:
-    writing = Writing(tmp_path / "outbox.db", database, key=("id",))
+    writing = Writing(tmp_path, database, key=("id",))
     writing.publish_rows({"id": 1, "item": "a", "number": 1}, {"id": 2}, {"id": 1, "item": "b"})
     writing.publish_rows({"id": 1, "item": "c"}, {"id": 1, "item": "d"}, {"id": 2}, {"id": 3})
     writing.wait_until_delivered()
@@ -126,7 +126,7 @@ def test_the_last_row_wins_where_keys_are_equal_and_look_different(
 ) -> None:
     table = f"{database.table}_keyed"
     database.execute(f"CREATE TABLE {table} (amount NUMERIC PRIMARY KEY, word TEXT)")
-    writing = Writing(tmp_path / "outbox.db", database, table=table, key=("amount",))
+    writing = Writing(tmp_path, database, table=table, key=("amount",))
     rows = [(1, "first"), (2, "other"), (1.0, "second"), (1, "third")]
     writing.publish_rows(*({"amount": amount, "word": word} for amount, word in rows))
     writing.publish_rows({"amount": 2, "word": "a"}, {"amount": 2.0, "word": "b"})
@@ -142,7 +142,7 @@ def test_rows_that_the_database_refuses_are_dead_letters_and_the_others_are_ther
     database: Written, tmp_path: Path
 ) -> None:
     database.execute(f"INSERT INTO {database.table} (id, item) VALUES (100, 'taken')")
-    writing = Writing(tmp_path / "outbox.db", database)
+    writing = Writing(tmp_path, database)
     bad: list[dict[str, Any]] = [
         *({"id": 13}, {"id": 100}, {"id": 50, "item": "taken"}, {"id": 51, "colour": "red"}),
         *({"id": 52, "item": {"a": 1}}, {"id": 53, "day": "no day"}),
@@ -181,7 +181,7 @@ def test_what_no_value_of_python_is_for_a_column_is_refused(
         f"CREATE TRIGGER checked BEFORE INSERT ON {table} "
         f"FOR EACH ROW EXECUTE FUNCTION {table}_check()"
     )
-    writing = Writing(tmp_path / "outbox.db", database)
+    writing = Writing(tmp_path, database)
     random = "".join(map(chr, Random(1).choices(range(33, 9000), k=9000)))  # it does not compress
     bad: list[dict[str, Any]] = [
         *({"id": 1, "twice": 5}, {"id": 2, "given": 7}, {"id": 3, "text": random}),
@@ -197,7 +197,7 @@ def test_what_no_value_of_python_is_for_a_column_is_refused(
 
 
 def test_what_is_refused_may_wait_instead(database: Written, tmp_path: Path) -> None:
-    writing = Writing(tmp_path / "outbox.db", database, sets_aside=False)
+    writing = Writing(tmp_path, database, sets_aside=False)
     database.execute(f"INSERT INTO {database.table} (id) VALUES (1)")
     writing.publish_rows({"id": 1}, {"id": 2})
     wait_until(lambda: writing.writer.problem, "a failure")
@@ -212,7 +212,7 @@ def test_what_is_refused_may_wait_instead(database: Written, tmp_path: Path) -> 
 def test_a_table_that_is_missing_or_altered_is_waited_for(
     database: Written, tmp_path: Path
 ) -> None:
-    writing = Writing(tmp_path / "outbox.db", database, table="later")
+    writing = Writing(tmp_path, database, table="later")
     database.execute("DROP TABLE IF EXISTS later")
     writing.publish_rows({"a": 1})
     wait_until(lambda: writing.writer.problem, "a failure")
@@ -228,7 +228,7 @@ def test_a_table_that_is_missing_or_altered_is_waited_for(
 
 
 def test_a_key_that_is_no_column_is_told(database: Written, tmp_path: Path) -> None:
-    writing = Writing(tmp_path / "outbox.db", database, key=("colour",))
+    writing = Writing(tmp_path, database, key=("colour",))
     writing.publish_rows({"id": 1})
     wait_until(lambda: writing.writer.problem, "a failure")
     assert str(writing.writer.problem).startswith(
@@ -239,7 +239,7 @@ def test_a_key_that_is_no_column_is_told(database: Written, tmp_path: Path) -> N
 
 def test_a_server_that_is_killed_is_waited_for(postgresql: Any, tmp_path: Path) -> None:
     database = Written(postgresql.url)
-    writing = Writing(tmp_path / "outbox.db", database)
+    writing = Writing(tmp_path, database)
     for turn in range(3):
         writing.publish_rows(*[{"id": 20 * turn + n} for n in range(14, 34)])
         if turn == 1:
@@ -256,7 +256,7 @@ def test_a_server_that_is_killed_is_waited_for(postgresql: Any, tmp_path: Path) 
 def test_a_second_writer_of_the_same_name_repeats_nothing(
     database: Written, tmp_path: Path
 ) -> None:
-    writing = Writing(tmp_path / "outbox.db", database)
+    writing = Writing(tmp_path, database)
     writing.publish_rows({"id": 1})
     writing.wait_until_delivered()
     other = SQLSinkWriter(0, writing.sink, writing.outbox)  # as one that was thought dead
@@ -276,9 +276,7 @@ def test_passwords_are_taken_from_files_and_variables_and_never_shown(
     (tmp_path / "password").write_text("tell-nobody\n")
     database = Written(f"sqlite:///{tmp_path / 'shop.db'}")
     url = "postgresql+psycopg://app@${SHOP_HOST}:1/shop"
-    writing = Writing(
-        tmp_path / "outbox.db", database, url=url, password_file=tmp_path / "password"
-    )
+    writing = Writing(tmp_path, database, url=url, password_file=tmp_path / "password")
     assert str(writing.writer._database.engine.url.password) == "tell-nobody"
     writing.publish_rows({"id": 1})
     wait_until(lambda: writing.writer.problem, "a failure")
@@ -330,7 +328,7 @@ def test_wherever_a_writer_is_killed_each_output_is_there_once_or_a_letter(
                 raise Kill
 
         patch.setattr(table_module, "fault", die)
-        writing = Writing(tmp_path_factory.mktemp("kills") / "outbox.db", database)
+        writing = Writing(tmp_path_factory.mktemp("kills"), database)
         delivered = Outbox.delivered
 
         def die_or_deliver(self: Outbox, *args: Any, **kwargs: Any) -> None:

@@ -52,7 +52,7 @@ class Serving(PublishingOutbox):
         try:
             self.server = SSESinkServer(0, self._sink, self.outbox, self._tls, self.failures.append)
         except WallarooError:
-            self.outbox.close()
+            self.close()
             raise
         host, _, port = self.server.where.rpartition(":")
         self.address = host, int(port)
@@ -61,7 +61,7 @@ class Serving(PublishingOutbox):
         for client in self.clients:
             client.close()
         self.server.stop()
-        self.outbox.close()
+        self.close()
         assert not self.failures
 
     def publish_and_wait(self, *made: bytes) -> None:
@@ -129,7 +129,7 @@ class Viewer:
 
 @pytest.fixture
 def serving(tmp_path: Path) -> Iterator[Serving]:
-    made = Serving(tmp_path / "outbox.db")
+    made = Serving(tmp_path)
     yield made
     made.stop()
 
@@ -153,7 +153,7 @@ def test_nobody_needs_to_watch(serving: Serving) -> None:
 
 
 def test_events_may_have_a_name(tmp_path: Path) -> None:
-    serving = Serving(tmp_path / "outbox.db", replace(SINK, event="price"))
+    serving = Serving(tmp_path, replace(SINK, event="price"))
     with serving.viewer() as viewer:
         serving.publish(b"1")
         event = viewer.event()
@@ -181,7 +181,7 @@ def test_whoever_comes_back_gets_what_was_missed_from_any_output_on(
 
 
 def test_whoever_comes_back_too_late_is_told_how_many_are_gone(tmp_path: Path) -> None:
-    serving = Serving(tmp_path / "outbox.db", replace(SINK, keep_bytes=1000))
+    serving = Serving(tmp_path, replace(SINK, keep_bytes=1000))
     with serving.viewer() as viewer:
         serving.publish_and_wait(b"first")
         viewer.event()
@@ -208,7 +208,7 @@ def test_whoever_comes_back_too_late_is_told_how_many_are_gone(tmp_path: Path) -
 def test_whoever_leaves_before_an_event_gets_all_that_comes_meanwhile(
     tmp_path: Path, since: str
 ) -> None:
-    serving = Serving(tmp_path / "outbox.db", replace(SINK, keep_bytes=1000))
+    serving = Serving(tmp_path, replace(SINK, keep_bytes=1000))
     serving.publish_and_wait(b"gone")
     with serving.viewer() as viewer:
         last = viewer.last if since == "first" else since
@@ -225,7 +225,7 @@ def test_whoever_leaves_before_an_event_gets_all_that_comes_meanwhile(
 
 
 def test_a_slow_viewer_holds_nobody_and_is_disconnected_with_a_reason(tmp_path: Path) -> None:
-    serving = Serving(tmp_path / "outbox.db", replace(SINK, keep_bytes=100_000))
+    serving = Serving(tmp_path, replace(SINK, keep_bytes=100_000))
     with serving.viewer() as slow, serving.viewer() as fast:
         for number in range(200):  # far more than sockets hold
             serving.publish_and_wait(b"%d" % number + b" " * 50_000)
@@ -244,7 +244,7 @@ def test_a_slow_viewer_holds_nobody_and_is_disconnected_with_a_reason(tmp_path: 
 
 
 def test_a_burst_that_is_larger_than_what_is_kept_says_so_and_what_to_do(tmp_path: Path) -> None:
-    serving = Serving(tmp_path / "outbox.db", replace(SINK, keep_bytes=1000))
+    serving = Serving(tmp_path, replace(SINK, keep_bytes=1000))
     with serving.viewer() as viewer:
         serving.publish(*[b"%d" % number + b" " * 100 for number in range(50)])
         event = viewer.event()
@@ -288,7 +288,7 @@ def test_a_viewer_that_had_no_event_yet_misses_nothing_when_it_reconnects(
 
 
 def test_there_is_a_limit_of_viewers(tmp_path: Path) -> None:
-    serving = Serving(tmp_path / "outbox.db", replace(SINK, viewers=2))
+    serving = Serving(tmp_path, replace(SINK, viewers=2))
     with serving.viewer(), serving.viewer():
         refused = serving.ask()
         assert refused.status == 503
@@ -300,7 +300,7 @@ def test_there_is_a_limit_of_viewers(tmp_path: Path) -> None:
 
 def test_only_pages_of_allowed_origins_may_read(tmp_path: Path) -> None:
     allowed = "https://shop.example.org"
-    serving = Serving(tmp_path / "outbox.db", replace(SINK, origins=(allowed,)))
+    serving = Serving(tmp_path, replace(SINK, origins=(allowed,)))
     refused = serving.ask(Origin="https://evil.example.org")
     assert refused.status == 403
     assert refused.read() == b"Pages of https://evil.example.org may not read these events.\n"
@@ -319,7 +319,7 @@ def test_only_pages_of_allowed_origins_may_read(tmp_path: Path) -> None:
 def test_no_page_reads_by_a_name_that_resolves_to_the_address(tmp_path: Path) -> None:
     shop = "shop.example.org:7020"
     sink = replace(SINK, origins=(f"https://{shop}",))
-    serving = Serving(tmp_path / "outbox.db", sink)
+    serving = Serving(tmp_path, sink)
     for headers in ({}, {"Origin": "http://evil.example:7020"}):
         refused = serving.ask(Host="evil.example:7020", **headers)
         assert refused.status == 403
@@ -336,7 +336,7 @@ def test_no_page_reads_by_a_name_that_resolves_to_the_address(tmp_path: Path) ->
 
 def test_with_a_token_a_sink_may_be_called_anything(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(TOKEN)
-    serving = Serving(tmp_path / "outbox.db", replace(SINK, token_file=tmp_path / "token"))
+    serving = Serving(tmp_path, replace(SINK, token_file=tmp_path / "token"))
     with serving.viewer(Host="events.example.org", Authorization=f"Bearer {TOKEN}"):
         pass
     serving.stop()
@@ -344,7 +344,7 @@ def test_with_a_token_a_sink_may_be_called_anything(tmp_path: Path) -> None:
 
 def test_wrong_tokens_are_logged_and_limited_and_the_right_one_passes(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(TOKEN)
-    serving = Serving(tmp_path / "outbox.db", replace(SINK, token_file=tmp_path / "token"))
+    serving = Serving(tmp_path, replace(SINK, token_file=tmp_path / "token"))
     with capture_logs() as logs:
         answers = [serving.ask(f"/prices?token=wrong{n}") for n in range(Attempts.AT_ONCE + 1)]
     assert [answer.status for answer in answers] == [401] * Attempts.AT_ONCE + [429]
@@ -363,7 +363,7 @@ def test_wrong_tokens_are_logged_and_limited_and_the_right_one_passes(tmp_path: 
 
 
 def test_all_origins_may_be_allowed(tmp_path: Path) -> None:
-    serving = Serving(tmp_path / "outbox.db", replace(SINK, origins=("*",)))
+    serving = Serving(tmp_path, replace(SINK, origins=("*",)))
     with serving.viewer(Origin="null") as viewer:
         assert viewer.headers["Access-Control-Allow-Origin"] == "null"
     serving.stop()
@@ -372,7 +372,7 @@ def test_all_origins_may_be_allowed(tmp_path: Path) -> None:
 def test_a_token_is_required_where_there_is_one(tmp_path: Path) -> None:
     token = TOKEN
     (tmp_path / "token").write_text(f"{token}\n")
-    serving = Serving(tmp_path / "outbox.db", replace(SINK, token_file=tmp_path / "token"))
+    serving = Serving(tmp_path, replace(SINK, token_file=tmp_path / "token"))
     for refused in (
         serving.ask(),
         serving.ask("/prices?token=wrong"),
@@ -389,7 +389,7 @@ def test_a_token_is_required_where_there_is_one(tmp_path: Path) -> None:
 
 def test_a_token_file_that_is_missing_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="token cannot be read"):
-        Serving(tmp_path / "outbox.db", replace(SINK, token_file=tmp_path / "token"))
+        Serving(tmp_path, replace(SINK, token_file=tmp_path / "token"))
 
 
 def test_other_paths_and_methods_are_refused_in_words(serving: Serving) -> None:
@@ -405,7 +405,7 @@ def test_events_are_sent_by_tls(tmp_path: Path) -> None:
     context = tls.connecting()
     assert context is not None
     TRUSTING[:] = [context]
-    serving = Serving(tmp_path / "outbox.db", tls=tls.serving())
+    serving = Serving(tmp_path, tls=tls.serving())
     with serving.viewer() as viewer:
         serving.publish(b"secret")
         assert viewer.texts(1) == ["secret"]
@@ -419,7 +419,7 @@ def test_at_a_stop_viewers_get_what_there_is_and_the_end(serving: Serving) -> No
         serving.server.stop()
         assert viewer.texts(2) == ["a", "b"]
         assert viewer.event() == {}
-    serving.outbox.close()
+    serving.close()
     serving.start()
 
 

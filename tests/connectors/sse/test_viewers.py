@@ -24,7 +24,7 @@ WATCH = """url => {
 @pytest.mark.skipif(chromium() is None, reason="there is no Chromium")
 def test_a_browser_gets_every_event_once_across_a_restart(tmp_path: Path) -> None:
     sink = replace(SINK, origins=("*",), event="price")
-    serving = Serving(tmp_path / "outbox.db", sink)
+    serving = Serving(tmp_path, sink)
     host, port = serving.address
     with browser() as started:
         page = started.new_page()
@@ -37,7 +37,7 @@ def test_a_browser_gets_every_event_once_across_a_restart(tmp_path: Path) -> Non
         serving.publish(b"one", b"two\nlines")
         wait_for("window.seen.length == 2")
         serving.stop()
-        serving = Serving(tmp_path / "outbox.db", replace(sink, port=port), batches=1)
+        serving = Serving(tmp_path, replace(sink, port=port), batches=1)
         serving.publish_and_wait("drei €".encode())
         wait_for("window.seen.length == 3")
         seen: Any = page.evaluate("window.seen")

@@ -44,7 +44,7 @@ class Posting(PublishingOutbox):
 
     def stop(self) -> None:
         self.writer.stop()
-        self.outbox.close()
+        self.close()
         assert not self.failures
 
     def fails(self) -> bool:
@@ -74,7 +74,7 @@ def receiver() -> Iterator[Receiver]:
 def test_each_output_is_posted_with_its_number_over_one_connection(
     receiver: Receiver, tmp_path: Path
 ) -> None:
-    posting = Posting(tmp_path / "outbox.db", f"{receiver.url}/in?a=b")
+    posting = Posting(tmp_path, f"{receiver.url}/in?a=b")
     posting.publish(b'{"a": 1}', b"")
     posting.publish(b"c")
     posting.wait_until_delivered()
@@ -95,7 +95,7 @@ def test_each_output_is_posted_with_its_number_over_one_connection(
 def test_batches_take_outputs_of_one_delivery(
     receiver: Receiver, tmp_path: Path, batch_format: str, bodies: list[bytes]
 ) -> None:
-    posting = Posting(tmp_path / "outbox.db", receiver.url, batch=3, batch_format=batch_format)
+    posting = Posting(tmp_path, receiver.url, batch=3, batch_format=batch_format)
     posting.publish(b"1\n", b"2", b"3", b"4")
     posting.publish(b"5")
     posting.wait_until_delivered()
@@ -113,7 +113,7 @@ def test_a_request_is_repeated_with_its_key_until_it_succeeds(tmp_path: Path) ->
     ]
     asked = list(troubles)
     with Receiver(lambda _: asked.pop(0) if asked else Reply(204, b"")) as receiver:
-        posting = Posting(tmp_path / "outbox.db", receiver.url)
+        posting = Posting(tmp_path, receiver.url)
         posting.publish(b"a", b"b")
         posting.wait_until_delivered()
         keys = [one.key for one in receiver.requests]
@@ -131,7 +131,7 @@ def test_a_request_is_repeated_with_its_key_until_it_succeeds(tmp_path: Path) ->
 def test_outputs_wait_while_nobody_listens_and_the_reason_is_shown(tmp_path: Path) -> None:
     address = free_address()
     with capture_logs() as logs:
-        posting = Posting(tmp_path / "outbox.db", f"http://{address}/in?secret=1")
+        posting = Posting(tmp_path, f"http://{address}/in?secret=1")
         posting.publish(b"a")
         wait_until(lambda: posting.writer.problem, "a failure")
         assert "Connection refused" in str(posting.writer.problem)
@@ -150,7 +150,7 @@ def test_what_is_refused_becomes_a_dead_letter_and_the_rest_goes_on(tmp_path: Pa
         return Reply(422, b"no\x00 such\nitem") if b"bad" in request.body else Reply()
 
     with Receiver(refuse) as receiver:
-        posting = Posting(tmp_path / "outbox.db", receiver.url, batch=8)
+        posting = Posting(tmp_path, receiver.url, batch=8)
         posting.publish(*[b"bad" if n in {3, 6} else b"%d" % n for n in range(8)])
         posting.publish(b"more", b"with\na line feed")
         posting.wait_until_delivered()
@@ -168,7 +168,7 @@ def test_what_is_refused_becomes_a_dead_letter_and_the_rest_goes_on(tmp_path: Pa
 
 def test_what_is_refused_may_wait_instead(tmp_path: Path) -> None:
     with Receiver(lambda _: Reply(400)) as receiver:
-        posting = Posting(tmp_path / "outbox.db", receiver.url, sets_aside=False)
+        posting = Posting(tmp_path, receiver.url, sets_aside=False)
         posting.publish(b"a")
         wait_until(lambda: len(receiver.requests) > 5, "several requests")
         receiver.answers = lambda _: Reply()
@@ -182,7 +182,7 @@ def test_after_so_many_answers_an_output_is_set_aside(tmp_path: Path) -> None:
         return Reply(500) if request.body == b"bad" else Reply()
 
     with Receiver(fail) as receiver:
-        posting = Posting(tmp_path / "outbox.db", receiver.url, attempts=3)
+        posting = Posting(tmp_path, receiver.url, attempts=3)
         posting.publish(b"bad", b"good")
         posting.wait_until_delivered()
         assert receiver.bodies == [b"bad"] * 3 + [b"good"]
@@ -201,7 +201,7 @@ def test_secrets_are_sent_and_never_shown(tmp_path: Path, monkeypatch: pytest.Mo
 
     with capture_logs() as logs, Receiver(echo) as receiver:
         posting = Posting(
-            tmp_path / "outbox.db",
+            tmp_path,
             f"{receiver.url}/${{HOOK_PATH}}",
             headers={"X-Key": "${HOOK_KEY}", "X-Team": "shop"},
             headers_file=tmp_path / "headers",
@@ -253,7 +253,7 @@ def test_a_receiver_that_does_not_answer_is_not_waited_for_at_a_stop(tmp_path: P
         return Reply()
 
     with Receiver(hang) as receiver:
-        posting = Posting(tmp_path / "outbox.db", receiver.url)
+        posting = Posting(tmp_path, receiver.url)
         posting.publish(b"a")
         assert asked.wait(PATIENCE_S)
         posting.stop()
@@ -273,7 +273,7 @@ def test_a_receiver_that_takes_too_long_is_asked_again(tmp_path: Path) -> None:
         return Reply()
 
     with Receiver(hang) as receiver:
-        posting = Posting(tmp_path / "outbox.db", receiver.url, timeout_s=0.1)
+        posting = Posting(tmp_path, receiver.url, timeout_s=0.1)
         posting.publish(b"a")
         wait_until(lambda: posting.writer.problem, "a failure")
         assert posting.writer.problem == "the receiver did not answer in time"
@@ -285,7 +285,7 @@ def test_a_receiver_that_takes_too_long_is_asked_again(tmp_path: Path) -> None:
 def test_a_connection_that_the_receiver_has_closed_is_opened_again(tmp_path: Path) -> None:
     closing = (("Connection", "close"),)
     with Receiver(lambda _: Reply(headers=closing)) as receiver, capture_logs() as logs:
-        posting = Posting(tmp_path / "outbox.db", receiver.url)
+        posting = Posting(tmp_path, receiver.url)
         posting.publish(b"a", b"b", b"c")
         posting.wait_until_delivered()
         assert receiver.connections == 3
@@ -315,7 +315,7 @@ def test_after_stops_anywhere_all_is_there_in_order_and_repeats_have_the_same_ke
         return Reply(422) if bad & {*lines} else Reply()
 
     stop_at, stopped = {*stops}, threading.Event()
-    path = tmp_path_factory.mktemp("stops") / "outbox.db"
+    path = tmp_path_factory.mktemp("stops")
     with Receiver(answer) as receiver:
         posting = Posting(path, receiver.url, batch=batch)
         number = 1
@@ -349,7 +349,7 @@ def test_after_stops_anywhere_all_is_there_in_order_and_repeats_have_the_same_ke
 
 
 def test_bodies_of_arrays_are_json(receiver: Receiver, tmp_path: Path) -> None:
-    posting = Posting(tmp_path / "outbox.db", receiver.url, batch=9, batch_format="array")
+    posting = Posting(tmp_path, receiver.url, batch=9, batch_format="array")
     made = [json.dumps({"text": "a\nb", "n": n}, indent=1).encode() for n in range(3)]
     posting.publish(*made)
     posting.wait_until_delivered()
