@@ -90,12 +90,12 @@ def test_data_is_shown_if_asked_for_and_does_what_it_likes_to_no_terminal(writte
 
 def test_kinds_and_numbers_choose_records(written: Path) -> None:
     every = records(written)
-    assert records(written, "--from", "2", "--to", "3") == every[1:3]
-    assert records(written, "--last", "2") == every[-2:]
-    assert records(written, "--kind", "published", "--kind", "delivered", "--last", "9") == [
+    assert records(written, "--from-record", "2", "--to-record", "3") == every[1:3]
+    assert records(written, "--tail", "2") == every[-2:]
+    assert records(written, "--kind", "published", "--kind", "delivered", "--tail", "9") == [
         record for record in every if record["kind"] in {"published", "delivered"}
     ]
-    assert show(written, "--from", str(2**63)).stdout == ""
+    assert show(written, "--from-record", str(2**63)).stdout == ""
     assert show(written, "--kind", "message").exit_code == 2
 
 
@@ -143,7 +143,7 @@ def test_damage_is_named_after_the_records_before_it(written: Path) -> None:
     assert result.stdout.splitlines() == every[:3]
     assert f"{file} is damaged: at byte {at}, record 4 is not as written" in result.stderr
     assert "Traceback" not in result.output
-    assert show(written, "--last", "2").stdout.splitlines() == every[1:3]
+    assert show(written, "--tail", "2").stdout.splitlines() == every[1:3]
 
 
 def test_a_lost_end_is_named(written: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_lost_end_is_named(written: Path) -> None:
     assert len(result.stdout.splitlines()) == last - 1
     due = f"{written / LOG} is damaged: its records {last} to {last} are missing; {RESTORE}"
     assert due in result.stderr
-    assert show(written, "--to", str(last - 1)).exit_code == 0
+    assert show(written, "--to-record", str(last - 1)).exit_code == 0
 
 
 def test_what_is_no_state_directory_is_refused(tmp_path: Path) -> None:

@@ -66,13 +66,23 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
     help="Only records of this kind. Can be given several times.",
 )
 @click.option(
-    "--from", "first", type=_NUMBER, default=1, metavar="N", help="Number of the first record."
+    "--from-record",
+    "first",
+    type=_NUMBER,
+    default=1,
+    metavar="N",
+    help="Number of the first record.",
 )
 @click.option(
-    "--to", "end", type=_NUMBER, default=MOST_NUMBER, metavar="N", help="Number of the last record."
+    "--to-record",
+    "end",
+    type=_NUMBER,
+    default=MOST_NUMBER,
+    metavar="N",
+    help="Number of the last record.",
 )
 @click.option(
-    "--last", type=_NUMBER, metavar="N", help="Only the most recent records, at most this many."
+    "--tail", "last", type=_NUMBER, metavar="N", help="Only the last records, at most this many."
 )
 @click.option(
     "--data",
@@ -99,7 +109,7 @@ def log(
 
     \b
     Example:
-      wallaroo log .wallaroo/word-count --last 20
+      wallaroo log .wallaroo/word-count --tail 20
       wallaroo log .wallaroo/word-count --kind messages --kind published --data
       wallaroo log .wallaroo/word-count --json | jq .kind
     """  # noqa: D301  (click reads \b)
@@ -248,7 +258,8 @@ def _read_published(payload: bytes) -> _Said:
         parts.append(f"{size:,} bytes of changes of state")
     if more["letters"]:
         parts.append(counted(len(more["letters"]), "dead letter"))
-    values = {"chunk": entry.chunk, "end": entry.end, "before": entry.before, **more}
+    values = {**entry._asdict(), **more, "tally": entry.tally.to_json()}
+    del values["more"]
     return _Said("; ".join(parts), values, more["at"])
 
 
