@@ -19,8 +19,8 @@ from wallaroo.cli.option_types import (
 )
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.gateway.consistency.agreement import ACCEPT
-from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.damage import SKIP
+from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.gateway.settings import TrafficSettings
@@ -123,10 +123,10 @@ ACCEPT_LOST_JOURNAL = Option(
     ACCEPT,
     "accept_lost_journal",
     is_flag=True,
-    help="Start even if the journal or the outbox is lost or older than the state: data "
-    "that only they held is lost, and new offsets continue after those already processed. Also "
-    "start if the state lacks the last chunks but the journal still has their messages: they "
-    "are processed again, and their outputs are sent a second time.",
+    help="Start even if the gateway's log is lost or older than the state: data that only it held "
+    "is lost, and new offsets continue after those already processed. Also start if the state "
+    "lacks the last chunks but the log still has their messages: they are processed again, and "
+    "their outputs are sent a second time.",
 )
 HEALTH = Option(
     "--health",
@@ -335,8 +335,8 @@ TRAFFIC = Options(
     skip_damaged=Option(
         SKIP,
         is_flag=True,
-        help="Start even if messages in the journal or outputs in the outbox do not match their "
-        "checksums: their bytes become dead letters, and the application resumes without them.",
+        help="Start even if records of the gateway's log do not match their checksums, or its end "
+        "is missing: their bytes become dead letters, and the application resumes without them.",
     ),
     trace_one_in=Option(
         "--trace-one-in",
