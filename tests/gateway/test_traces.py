@@ -9,11 +9,9 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.gateway.harness import finished, outputs
+from tests.gateway.harness import finished, outputs, publish
 from tests.helpers import PATIENCE_S
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.store import Store
 from wallaroo.gateway.traces import MessageTraces
 from wallaroo.observability.span import PublicationId
 from wallaroo.observability.spans import Traces
@@ -24,13 +22,12 @@ class Followed:
     """Journal and outbox of two sources and two sinks; every tenth message is followed."""
 
     def __init__(self, directory: Path) -> None:
-        self.journal = Journal(directory / "journal.db", JournalLimits())
-        self.outbox = Outbox(directory / "outbox.db", 1 << 20)
+        self.store = Store(directory)
+        self.journal, self.outbox = self.store.journal, self.store.outbox
         self._exporter = InMemorySpanExporter()
         self._chunk = 0
         self.traces = MessageTraces(
             Traces(self._exporter, "app"),
-            self.journal,
             self.outbox,
             ["one", "two"],
             ["left", "right"],
@@ -42,6 +39,15 @@ class Followed:
         self.journal.submit(source, count, b"x" * count)
         assert self.journal.wait_accepted(source, before + count, PATIENCE_S)
 
+    def begin(self, start: int, end: int) -> None:
+        """Hand out a chunk of the offsets."""
+        blocks = []
+        for block in self.journal.read(0, self.journal.end):  # a chunk may begin in mid block
+            first, last = max(block.first, start), min(block.first + block.messages, end)
+            if first < last:
+                blocks.append(block._replace(first=first, messages=last - first))
+        self.traces.begin(blocks)
+
     def publish(
         self, start: int, end: int, sinks: Sequence[int], quick: Sequence[int] = ()
     ) -> PublicationId:
@@ -49,10 +55,10 @@ class Followed:
 
         Those of *quick* take it before it is known that it is published.
         """
-        self.traces.begin(start, end)
+        self.begin(start, end)
         self._chunk += 1
         made = [outputs(b"out", to=sink) for sink in sinks]
-        self.outbox.publish("run", [finished(self._chunk, *made)])
+        publish(self.outbox, finished(self._chunk, *made))
         for sink in quick:
             self.deliver(sink)
         publication = PublicationId("run", self._chunk)
@@ -75,8 +81,7 @@ class Followed:
 def followed(tmp_path: Path) -> Iterator[Followed]:
     followed = Followed(tmp_path)
     yield followed
-    followed.journal.close()
-    followed.outbox.close()
+    followed.store.close()
 
 
 def names(spans: Sequence[ReadableSpan]) -> list[str]:
@@ -140,7 +145,7 @@ def test_few_messages_of_a_large_publication_are_followed(followed: Followed) ->
 def test_a_message_of_a_publication_waits_for_its_own_chunk(followed: Followed) -> None:
     followed.accept(0, 30)
     for start in (0, 10, 20):
-        followed.traces.begin(start, start + 10)
+        followed.begin(start, start + 10)
     assert followed.traces.published(PublicationId("run", 2), 20)
     publication = Publication(2, 2, 20, 1.0, 0.5, 0.25)
     followed.traces.publication(PublicationId("run", 2), publication)
@@ -163,14 +168,14 @@ def test_a_message_of_a_publication_waits_for_its_own_chunk(followed: Followed) 
 
 def test_a_chunk_that_was_cut_off_is_followed_as_it_is_run_again(followed: Followed) -> None:
     followed.accept(0, 20)
-    followed.traces.begin(0, 10)
-    followed.traces.begin(10, 20)
-    followed.traces.begin(0, 20)  # by the next run, in one chunk
+    followed.begin(0, 10)
+    followed.begin(10, 20)
+    followed.begin(0, 20)  # by the next run, in one chunk
     assert followed.traces.published(PublicationId("run", 1), 20)
     assert names(followed.told()).count("message") == 2
 
 
 def test_a_publication_without_a_traced_message_says_so(followed: Followed) -> None:
     followed.accept(0, 10)
-    followed.traces.begin(1, 10)
+    followed.begin(1, 10)
     assert not followed.traces.published(PublicationId("run", 1), 10)

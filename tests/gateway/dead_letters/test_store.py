@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import sqlite3
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,19 +11,19 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from structlog.testing import capture_logs
 
-from tests.gateway.harness import NOWHERE, U32, finished, source
+from tests.gateway.harness import NOWHERE, U32, finished, opened, publish, source
 from tests.gateway.test_server import RunningGateway
-from tests.helpers import PATIENCE_S
+from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.cli.main import main
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder, Stopped
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetterLimits
-from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
-from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.outbox import RefusedOutput
+from wallaroo.gateway.store import Store, StoreLimits
 from wallaroo.model.application import Application, Branch, Pipeline
 from wallaroo.wire.records import FailedMessage, Tally
 
@@ -32,19 +31,20 @@ ALL = Choice()
 OF_ONE = FailedMessage("one", "step", "f.py:1", "ValueError: no", "'m'")
 
 
-class Databases:
-    """The databases of a gateway of two sources, without sockets."""
+class Stored:
+    """The store of a gateway of two sources, without sockets."""
 
     def __init__(self, directory: Path, **limits: float) -> None:
         pipelines = tuple(
             Pipeline(name, source(name), Branch(()), (), NOWHERE) for name in ("one", "two")
         )
         self.application = Application("app", pipelines, {})
-        self.outbox = Outbox(directory / "outbox.db", 1 << 30, DeadLetterLimits(**limits))  # type: ignore[arg-type]
-        self.journal = Journal(directory / "journal.db", JournalLimits())
+        bounds = StoreLimits(letters=DeadLetterLimits(**limits))  # type: ignore[arg-type]
+        self.store = Store(directory, limits=bounds)
+        self.outbox, self.journal = self.store.outbox, self.store.journal
         self.actions = StoredDeadLetterActions(self.outbox, self.journal)
-        self.chunks = 0
-        self.accepted = 0
+        self.chunks = max((p.chunk for p in self.outbox.progress().values()), default=0)
+        self.accepted = self.journal.end
 
     def accept(self, *payloads: bytes, of: int = 0) -> None:
         """Let messages arrive."""
@@ -60,48 +60,35 @@ class Databases:
         self.chunks += 1
         evidence = EvidenceFinder(self.application, self.journal, policies)
         chunk = finished(self.chunks, tally=tally)._replace(end=self.accepted)
-        return self.outbox.publish("run", [chunk], evidence)
+        return publish(self.outbox, chunk, evidence=evidence)
 
     def close(self) -> None:
-        self.journal.close()
-        self.outbox.close()
+        self.store.close()
 
 
 @pytest.fixture
-def databases(tmp_path: Path) -> Iterator[Databases]:
-    made = Databases(tmp_path)
+def stored(tmp_path: Path) -> Iterator[Stored]:
+    made = Stored(tmp_path)
     yield made
     made.close()
 
 
-def test_a_letter_has_the_traceback_of_its_error(databases: Databases, tmp_path: Path) -> None:
+def test_a_letter_has_the_traceback_of_its_error(stored: Stored, tmp_path: Path) -> None:
     text = 'Traceback (most recent call last):\n  File "f.py", line 1, in f\nValueError: \x1b[1m\n'
-    databases.publish(OF_ONE._replace(traceback=text), OF_ONE)
-    assert [letter.traceback for letter in databases.actions.letters(ALL, 2)] == [text, ""]
-    databases.close()
+    stored.publish(OF_ONE._replace(traceback=text), OF_ONE)
+    assert [letter.traceback for letter in stored.actions.letters(ALL, 2)] == [text, ""]
+    stored.close()
     at = ("--state-dir", str(tmp_path))
     shown = [call("show", number, *at).stdout for number in ("1", "2")]
     assert shown[0].endswith("in f\nValueError: \\x1b[1m\n")
     assert "Traceback" not in shown[1]
 
 
-def test_letters_from_before_tracebacks_were_kept_are_read(tmp_path: Path) -> None:
-    earlier = Databases(tmp_path)
-    earlier.publish(OF_ONE)
-    earlier.close()
-    with contextlib.closing(sqlite3.connect(tmp_path / "outbox.db")) as database:
-        database.execute("ALTER TABLE letter DROP COLUMN traceback")
-    later = Databases(tmp_path)
-    (letter,) = later.actions.letters(ALL, 2)
-    assert (letter.error, letter.traceback) == (OF_ONE.error, "")
-    later.close()
-
-
-def test_a_letter_has_the_message_as_it_arrived(databases: Databases) -> None:
-    databases.accept(b"a", b"b")
-    databases.accept(b"c", of=1)
-    databases.publish(OF_ONE._replace(arrival=1, key="'k'"))
-    (letter,) = databases.actions.letters(ALL, 10)
+def test_a_letter_has_the_message_as_it_arrived(stored: Stored) -> None:
+    stored.accept(b"a", b"b")
+    stored.accept(b"c", of=1)
+    stored.publish(OF_ONE._replace(arrival=1, key="'k'"))
+    (letter,) = stored.actions.letters(ALL, 10)
     assert (letter.source, letter.pipeline, letter.step) == ("one", "one", "step")
     assert (letter.place, letter.error) == ("f.py:1", "ValueError: no")
     assert (letter.key, letter.payload) == ("'k'", b"b")
@@ -109,56 +96,56 @@ def test_a_letter_has_the_message_as_it_arrived(databases: Databases) -> None:
     assert letter.arrived_ns <= letter.set_aside_ns
 
 
-def test_one_message_may_be_set_aside_by_several_pipelines(databases: Databases) -> None:
-    databases.accept(b"same", of=1)
-    databases.accept(b"x", b"same", b"same")
-    databases.publish(*[OF_ONE._replace(arrival=arrival) for arrival in (2, 2, 3)])
-    assert [letter.payload for letter in databases.actions.letters(ALL, 10)] == [b"same"] * 3
-    assert databases.actions.replay_letters(ALL) == 3
+def test_one_message_may_be_set_aside_by_several_pipelines(stored: Stored) -> None:
+    stored.accept(b"same", of=1)
+    stored.accept(b"x", b"same", b"same")
+    stored.publish(*[OF_ONE._replace(arrival=arrival) for arrival in (2, 2, 3)])
+    assert [letter.payload for letter in stored.actions.letters(ALL, 10)] == [b"same"] * 3
+    assert stored.actions.replay_letters(ALL) == 3
 
 
-def test_behind_a_state_there_is_no_payload_and_no_replay(databases: Databases) -> None:
-    databases.accept(b"a")
-    databases.publish(OF_ONE)
-    (letter,) = databases.actions.letters(ALL, 10)
+def test_behind_a_state_there_is_no_payload_and_no_replay(stored: Stored) -> None:
+    stored.accept(b"a")
+    stored.publish(OF_ONE)
+    (letter,) = stored.actions.letters(ALL, 10)
     assert letter.payload is None
-    assert databases.actions.replay_letters(ALL) == 0
-    assert databases.actions.drop_letters(ALL) == 1
+    assert stored.actions.replay_letters(ALL) == 0
+    assert stored.actions.drop_letters(ALL) == 1
 
 
-def test_what_is_replayed_arrives_once_more_and_its_letter_is_gone(databases: Databases) -> None:
-    databases.accept(b"a", b"b", b"c")
-    databases.publish(*(OF_ONE._replace(arrival=number) for number in range(3)))
-    databases.journal.consume(3)
+def test_what_is_replayed_arrives_once_more_and_its_letter_is_gone(stored: Stored) -> None:
+    stored.accept(b"a", b"b", b"c")
+    stored.publish(*(OF_ONE._replace(arrival=number) for number in range(3)))
+    stored.journal.consume(3)
     chosen = Choice((1, 3))
-    assert databases.actions.replay_letters(chosen) == 2
-    (chunk,) = (chunk for block in databases.journal.read(3, 5) for chunk in block)
+    assert stored.actions.replay_letters(chosen) == 2
+    (chunk,) = stored.journal.read(3, 5)
     assert U32.split(chunk.data) == [b"a", b"c"]
-    assert [letter.id for letter in databases.actions.letters(ALL, 10)] == [2]
-    assert databases.actions.replay_letters(chosen) == 0
+    assert [letter.id for letter in stored.actions.letters(ALL, 10)] == [2]
+    assert stored.actions.replay_letters(chosen) == 0
 
 
 def test_a_message_that_fails_again_at_once_is_replayed_once(
-    databases: Databases, monkeypatch: pytest.MonkeyPatch
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    databases.accept(b"a")
-    databases.publish(OF_ONE._replace(arrival=0))
-    submit = databases.journal.submit
+    stored.accept(b"a")
+    stored.publish(OF_ONE._replace(arrival=0))
+    submit = stored.journal.submit
 
     def submit_and_fail(*arguments: Any) -> bool:
         room = submit(*arguments)
-        assert databases.journal.flush(PATIENCE_S)
-        databases.publish(OF_ONE._replace(arrival=databases.journal.end - 1))
+        assert stored.journal.flush(PATIENCE_S)
+        stored.publish(OF_ONE._replace(arrival=stored.journal.end - 1))
         return room
 
-    monkeypatch.setattr(databases.journal, "submit", submit_and_fail)
-    assert databases.actions.replay_letters(ALL) == 1
-    assert [letter.id for letter in databases.actions.letters(ALL, 10)] == [2]
+    monkeypatch.setattr(stored.journal, "submit", submit_and_fail)
+    assert stored.actions.replay_letters(ALL) == 1
+    assert [letter.id for letter in stored.actions.letters(ALL, 10)] == [2]
 
 
 @pytest.mark.parametrize("arrived", [False, True])
 def test_a_replay_that_a_kill_has_cut_short_is_done_once(tmp_path: Path, arrived: bool) -> None:
-    before = Databases(tmp_path)
+    before = Stored(tmp_path)
     before.accept(b"a")
     before.publish(OF_ONE._replace(arrival=0))
     with before.outbox.dead_letters() as letters:
@@ -168,7 +155,7 @@ def test_a_replay_that_a_kill_has_cut_short_is_done_once(tmp_path: Path, arrived
         position = (StreamName(0, ""), replay)
         before.journal.submit(0, 1, U32.frame(b"a"), position)
     before.close()
-    after = Databases(tmp_path)
+    after = Stored(tmp_path)
     after.actions.finish_replays()
     assert after.journal.end == 2
     assert after.actions.letters(ALL, 10) == []
@@ -176,45 +163,118 @@ def test_a_replay_that_a_kill_has_cut_short_is_done_once(tmp_path: Path, arrived
 
 
 def test_the_oldest_letters_go_where_there_are_too_many(tmp_path: Path) -> None:
-    databases = Databases(tmp_path, size_bytes=20_000)
-    databases.accept(*[bytes(1_000)] * 30)
+    stored = Stored(tmp_path, size_bytes=20_000)
+    stored.accept(*[bytes(1_000)] * 30)
     for number in range(30):
-        databases.publish(OF_ONE._replace(arrival=number))
-    kept = [letter.id for letter in databases.actions.letters(ALL, 100)]
+        stored.publish(OF_ONE._replace(arrival=number))
+    kept = [letter.id for letter in stored.actions.letters(ALL, 100)]
     assert kept == list(range(kept[0], 31))
     assert 10 < len(kept) < 20
-    counters = databases.outbox.counters()
+    counters = stored.outbox.counters()
     assert (counters["letters"], counters["letters_gone"]) == (len(kept), 30 - len(kept))
-    databases.close()
+    stored.close()
 
 
 def test_old_letters_go(tmp_path: Path) -> None:
-    databases = Databases(tmp_path, age_s=0.0)
-    databases.accept(b"a", b"b")
-    databases.publish(OF_ONE._replace(arrival=0))
-    databases.publish(OF_ONE._replace(arrival=1))
-    assert [letter.payload for letter in databases.actions.letters(ALL, 10)] in ([b"b"], [])
-    databases.close()
+    stored = Stored(tmp_path, age_s=0.0)
+    stored.accept(b"a", b"b")
+    stored.publish(OF_ONE._replace(arrival=0))
+    stored.publish(OF_ONE._replace(arrival=1))
+    assert [letter.payload for letter in stored.actions.letters(ALL, 10)] in ([b"b"], [])
+    stored.close()
 
 
-def test_each_source_has_its_policy(databases: Databases) -> None:
-    databases.accept(b"a")
-    databases.accept(b"b", of=1)
+def test_each_source_has_its_policy(stored: Stored) -> None:
+    stored.accept(b"a")
+    stored.accept(b"b", of=1)
     of_two = OF_ONE._replace(pipeline="two", arrival=1)
-    databases.publish(OF_ONE._replace(arrival=0), of_two, one=Policy.DROP)
-    assert [letter.source for letter in databases.actions.letters(ALL, 10)] == ["two"]
-    assert databases.outbox.counters()["set_aside"] == 2
+    stored.publish(OF_ONE._replace(arrival=0), of_two, one=Policy.DROP)
+    assert [letter.source for letter in stored.actions.letters(ALL, 10)] == ["two"]
+    assert stored.outbox.counters()["set_aside"] == 2
     with pytest.raises(Stopped, match=r"source 'two'.*ValueError: no"):
-        databases.publish(of_two, two=Policy.STOP)
-    assert databases.outbox.counters()["set_aside"] == 2
+        stored.publish(of_two, two=Policy.STOP)
+    assert stored.outbox.counters()["set_aside"] == 2
 
 
-def test_letters_can_be_chosen(databases: Databases) -> None:
-    databases.accept(b"a")
-    databases.publish(OF_ONE, OF_ONE._replace(pipeline="two"))
+def test_letters_can_be_chosen(stored: Stored) -> None:
+    stored.accept(b"a")
+    stored.publish(OF_ONE, OF_ONE._replace(pipeline="two"))
     for choice in (Choice(source="two"), Choice(pipeline="two"), Choice((2,))):
-        assert [letter.id for letter in databases.actions.letters(choice, 10)] == [2]
-    assert databases.actions.drop_letters(Choice(source="one")) == 1
+        assert [letter.id for letter in stored.actions.letters(choice, 10)] == [2]
+    assert stored.actions.drop_letters(Choice(source="one")) == 1
+
+
+def test_letters_are_there_once_wherever_a_kill_was(tmp_path: Path) -> None:
+    """Between log and database, and with either of them older than the other."""
+    (tmp_path / "state").mkdir()
+    stored = Stored(tmp_path / "state")
+    copies = []
+    for number in range(4):
+        stored.accept(b"%d" % number)
+        stored.publish(OF_ONE._replace(arrival=number))
+        stored.outbox.delivered(0, 0, refused=[RefusedOutput(OF_ONE, b"refused %d" % number)])
+        assert stored.journal.flush(PATIENCE_S)
+        stored.store.writer.flush()
+        copies.append(tmp_path / f"copy-{number}")
+        shutil.copytree(tmp_path / "state", copies[-1])
+    stored.close()
+    for number, copy in enumerate(copies):
+        for file in copy.glob("letters.db*"):
+            file.unlink()
+        shutil.copy(tmp_path / "state/letters.db", copy)  # newer than the log
+        with opened(copy) as store:
+            letters = StoredDeadLetterActions(store.outbox, store.journal).letters(ALL, 100)
+        assert len(letters) == 8
+        later = Stored(copy)  # what comes instead of what the log has lost is not taken for it
+        later.accept(b"later")
+        later.publish(OF_ONE._replace(arrival=later.journal.end - 1))
+        assert [letter.payload for letter in later.actions.letters(ALL, 1)] == [b"later"]
+        later.close()
+        for file in copy.glob("letters.db*"):  # none at all
+            file.unlink()
+        for _ in range(2):
+            with opened(copy) as store:
+                letters = StoredDeadLetterActions(store.outbox, store.journal).letters(ALL, 100)
+            found = [letter.payload for letter in letters]
+            made = [(b"%d" % one, b"refused %d" % one) for one in range(number + 1)]
+            assert found == [*(payload for both in made for payload in both), b"later"]
+
+
+def test_letters_for_which_there_is_no_room_are_stored_later(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.accept(b"a", b"b")
+    with capture_logs() as logs:
+        with stored.outbox.dead_letters() as letters:
+            letters._database.execute("PRAGMA max_page_count=1")  # what it has, it may keep
+            big = OF_ONE._replace(error="ValueError: " + "x" * 1_000_000)
+        stored.publish(big._replace(arrival=0))
+        stored.publish(OF_ONE._replace(arrival=1))
+        assert stored.outbox.progress()["run"].chunk == 2
+        assert stored.actions.letters(ALL, 10) == []
+        with stored.outbox.dead_letters() as letters:
+            letters._database.execute("PRAGMA max_page_count=1000000")
+        stored.accept(b"c")
+        wait_until(
+            lambda: stored.journal.wake(None) or stored.actions.letters(ALL, 10),  # type: ignore[func-returns-value]
+            "the letters",
+        )
+    assert [letter.payload for letter in stored.actions.letters(ALL, 10)] == [b"a", b"b"]
+    stored.close()
+    assert [log["event"] for log in logs] == ["dead letters wait", "dead letters stored"]
+
+
+def test_evidence_is_found_while_more_messages_come(stored: Stored) -> None:
+    """Those that are not written yet are not looked at."""
+    stored.accept(b"a", b"b")
+    with stored.store.writer.changed:
+        stored.journal.submit(0, 1, U32.frame(b"c"))
+        stored.journal.gather()
+        evidence = EvidenceFinder(stored.application, stored.journal, {})
+        tally = Tally()
+        tally.add_set_aside(OF_ONE._replace(arrival=1))
+        stored.outbox.publish("run", [finished(1, tally=tally)._replace(end=2)], evidence)
+    wait_until(lambda: stored.actions.letters(ALL, 10), "the letter")
+    assert [letter.payload for letter in stored.actions.letters(ALL, 10)] == [b"b"]
 
 
 # the command
@@ -249,21 +309,21 @@ def see_to_letters(directory: Path) -> None:
 
 
 def test_the_command_works_where_the_gateway_is_stopped(tmp_path: Path) -> None:
-    databases = Databases(tmp_path)
-    databases.accept(b"hello", b"you")
+    stored = Stored(tmp_path)
+    stored.accept(b"hello", b"you")
     letter = OF_ONE._replace(key="'k'")
-    databases.publish(letter._replace(arrival=0), letter._replace(arrival=1))
-    with databases.outbox.dead_letters() as letters:  # as each gateway does
-        letters.note_origins(databases.application)
-    databases.close()
+    stored.publish(letter._replace(arrival=0), letter._replace(arrival=1))
+    with stored.outbox.dead_letters() as letters:  # as each gateway does
+        letters.note_origins(stored.application)
+    stored.close()
     see_to_letters(tmp_path)
 
 
 def test_nothing_is_done_where_one_of_the_numbers_is_none_of_those_chosen(tmp_path: Path) -> None:
-    databases = Databases(tmp_path)
-    databases.accept(b"a")
-    databases.publish(OF_ONE._replace(arrival=0))
-    databases.close()
+    stored = Stored(tmp_path)
+    stored.accept(b"a")
+    stored.publish(OF_ONE._replace(arrival=0))
+    stored.close()
     at = ("--state-dir", str(tmp_path))
     for command in ("drop", "replay"):
         assert_refused(call(command, "1", "2", *at), "there is no dead letter 2 in")
@@ -274,10 +334,10 @@ def test_nothing_is_done_where_one_of_the_numbers_is_none_of_those_chosen(tmp_pa
 
 
 def test_a_letter_without_a_payload_is_not_replayed_and_that_is_said(tmp_path: Path) -> None:
-    databases = Databases(tmp_path)
-    databases.accept(b"a")
-    databases.publish(OF_ONE)
-    databases.close()
+    stored = Stored(tmp_path)
+    stored.accept(b"a")
+    stored.publish(OF_ONE)
+    stored.close()
     at = ("--state-dir", str(tmp_path))
     assert_refused(call("replay", "1", *at), "had passed a state; it cannot be replayed")
     assert call("replay", "--all", *at).stdout == "0 replayed, 1 kept, which cannot be replayed\n"
@@ -309,17 +369,17 @@ def test_the_command_works_where_the_gateway_runs() -> None:
 def test_a_choice_that_is_none_is_refused(
     arguments: tuple[str, ...], problem: str, tmp_path: Path
 ) -> None:
-    Databases(tmp_path).close()
+    Stored(tmp_path).close()
     result = call(*arguments, "--state-dir", str(tmp_path))
     assert result.exit_code == 2
     assert problem in result.stderr
 
 
 def test_a_list_says_that_there_are_more(tmp_path: Path) -> None:
-    databases = Databases(tmp_path)
-    databases.accept(b"a", b"b", b"c")
-    databases.publish(*(OF_ONE._replace(arrival=number) for number in range(3)))
-    databases.close()
+    stored = Stored(tmp_path)
+    stored.accept(b"a", b"b", b"c")
+    stored.publish(*(OF_ONE._replace(arrival=number) for number in range(3)))
+    stored.close()
     at = ("--state-dir", str(tmp_path))
     for last, more in (
         ("2", "there are more dead letters than these 2: --last N lists N\n"),
@@ -334,9 +394,9 @@ def test_the_command_says_where_there_is_no_state(tmp_path: Path) -> None:
     assert "is not a state directory" in call("list", "--state-dir", str(tmp_path)).output
 
 
-def test_a_letter_comes_back_from_json_as_it_was(databases: Databases) -> None:
-    databases.accept(b"\xff")
-    databases.publish(OF_ONE._replace(arrival=0))
-    (letter,) = databases.actions.letters(ALL, 10)
+def test_a_letter_comes_back_from_json_as_it_was(stored: Stored) -> None:
+    stored.accept(b"\xff")
+    stored.publish(OF_ONE._replace(arrival=0))
+    (letter,) = stored.actions.letters(ALL, 10)
     assert type(letter).from_json(letter.to_json()) == letter
     assert dataclasses.replace(letter, payload=None).to_json()["payload"] is None

@@ -179,6 +179,12 @@ class DeadLetterStore:
             self._insert(now, letter.source, letter.name, letter.message, *about)
         self._forget(now)
 
+    def begin(self, log: str, last: int) -> None:
+        """Note that a log has records up to the number *last*: later ones are yet to come."""
+        self._database.execute(
+            "UPDATE taken SET number = ? WHERE log = ? AND number > ?", (last, log, last)
+        )
+
     def has(self, place: str) -> bool:
         """Whether there is a letter of this *place*."""
         found = self._database.execute("SELECT 1 FROM letter WHERE place = ?", (place,)).fetchone()

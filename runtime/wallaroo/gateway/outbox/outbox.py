@@ -162,6 +162,8 @@ class Outbox:
         """Begin, with what was found; *letters* come with address and number of their record."""
         self._queues.begin()
         self._letters.extend(letters)
+        with self.dead_letters() as store:
+            store.begin(self._writer.log.name.hex(), self._writer.log.next - 1)
         for query, until in self._chunks.forgotten.items():
             self._chunks.forget(query, until)
 
