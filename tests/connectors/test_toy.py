@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import wallaroo
 from tests.connectors.toy import queues
 from tests.connectors.toy import source as toy_source
 from tests.connectors.toy.config import QueueSinkConfig, QueueSourceConfig
-from tests.gateway.harness import outputs
+from tests.gateway.harness import opened, outputs
 from tests.gateway.stand_in import journal_of
 from tests.gateway.test_server import RunningGateway
 from tests.helpers import PATIENCE_S, wait_until
@@ -24,9 +23,7 @@ from wallaroo.errors import ApplicationError
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.connectors import SourceConnectors
 from wallaroo.gateway.dead_letters.store import Choice
-from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
 from wallaroo.wire.records import FailedMessage, Tally
@@ -95,12 +92,9 @@ def test_a_full_journal_tells_it_when_there_is_room(
 
     monkeypatch.setattr(toy_source, "open_sources", lambda _context, _sources: Waiting({}))
     sources = resolve(declared(QueueSinkConfig("out", encode))).sources
-    with contextlib.ExitStack() as at_end:
-        outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
-        at_end.callback(outbox.close)
-        journal = Journal(tmp_path / "journal.db", JournalLimits(disk_bytes=10))
-        at_end.callback(journal.close)
-        journal.on_room = SourceConnectors(ConnectorContext(journal, outbox), sources).on_room
+    with opened(tmp_path, JournalLimits(disk_bytes=10)) as store:
+        journal, context = store.journal, ConnectorContext(store.journal, store.outbox)
+        journal.on_room = SourceConnectors(context, sources).on_room
         assert not journal.submit(0, 1, b"more than ten bytes")
         assert journal.flush(PATIENCE_S)
         journal.consume(1)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
+
+import pytest
 
 from tests.helpers import PATIENCE_S
 from wallaroo.gateway.store import Store, StoreLimits
@@ -35,8 +38,8 @@ class StoreLoop:
         self._on_failure = on_failure
         self._next_turn: asyncio.TimerHandle | None = None
         self._closed = False
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
         try:
             self.call(lambda: self._open(directory, application, limits))
@@ -46,7 +49,7 @@ class StoreLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run *coroutine* in the loop and wait for its result."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE_S)
 
     def call(self, function: Callable[[], T]) -> T:
         """Call *function* in the loop and wait for its result."""
@@ -72,16 +75,16 @@ class StoreLoop:
 
     def _end(self) -> None:
         self.run(asyncio.sleep(0.01))  # transports close
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(PATIENCE_S)
-        self._loop.close()
+        self.loop.close()
 
     def _ask(self) -> None:
         if threading.get_ident() == self._thread.ident:
-            self._loop.call_soon(self._turn)
+            self.loop.call_soon(self._turn)
         else:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._turn)
+                self.loop.call_soon_threadsafe(self._turn)
 
     def _turn(self) -> None:
         if self._next_turn is not None:
@@ -96,4 +99,22 @@ class StoreLoop:
             self._on_failure(error)
             return
         if again_s is not None:
-            self._next_turn = self._loop.call_later(again_s, self._turn)
+            self._next_turn = self.loop.call_later(again_s, self._turn)
+
+
+@contextlib.contextmanager
+def no_syncs(store: Store) -> Iterator[None]:
+    """Let the disk of *store* be so slow that nothing of it becomes durable meanwhile."""
+    may_sync, sync = threading.Event(), os.fdatasync
+
+    def slow_sync(file: int) -> None:
+        may_sync.wait(PATIENCE_S)
+        sync(file)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.writer, "_sync_s", 1.0)  # a thread waits for it, and not the loop
+        patch.setattr(os, "fdatasync", slow_sync)
+        try:
+            yield
+        finally:
+            may_sync.set()

@@ -5,20 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.gateway.harness import U32, outputs
+from tests.gateway.harness import U32, opened, outputs
 from tests.gateway.stand_in import StandIn, journal_of
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.kafka.positions import Positions
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.database import connect
+from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.journal.write_buffer import Reached
+from wallaroo.gateway.store import Reading
 
 APP = """
 import wallaroo
@@ -122,31 +123,21 @@ class Topics:
             for payload in U32.split(chunk.data)
         ]
 
-    def position(self) -> object:
+    def position(self) -> bytes | None:
         """The source's position on disk; None if there is none."""
-        path = self._directory / "state" / "journal.db"
-        with (
-            contextlib.suppress(sqlite3.OperationalError),
-            contextlib.closing(sqlite3.connect(path)) as database,
-        ):
-            return database.execute("SELECT position FROM reached").fetchone()
-        return None
+        return Reading(self._directory / "state" / LOG).journal.reached("Lines")
 
     def offset(self, partition: int) -> int | None:
         """Offset of the next record of *partition*, on disk; None if there is none."""
-        match self.position():
-            case (bytes(stored),):
-                return Positions.decoded(stored).offsets.get(partition)
-        return None
+        stored = self.position()
+        return None if stored is None else Positions.decoded(stored).offsets.get(partition)
 
     def move_position(self, partition: int, offset: int) -> None:
         """Let the source have read a partition up to *offset*, while the gateway is stopped."""
-        path = self._directory / "state" / "journal.db"
-        with contextlib.closing(connect(path)) as database:
-            (stored,) = database.execute("SELECT position FROM reached").fetchone()
-            positions = Positions.decoded(stored)
+        with opened(self._directory / "state") as store:
+            positions = Positions.decoded(store.journal.reached("Lines") or b"")
             moved = Positions(positions.topic_id, {**positions.offsets, partition: offset})
-            database.execute("UPDATE reached SET position = ?", (moved.encoded(),))
+            store.journal.submit(0, 0, b"", reached=Reached("Lines", moved.encoded()))
 
     def stop_at(self, place: str) -> None:
         """Let the gateway stand still at the next passing of *place*."""

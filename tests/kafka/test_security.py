@@ -17,8 +17,7 @@ from wallaroo.connectors.kafka.settings import VARIABLE
 from wallaroo.connectors.kafka.source import KafkaReader
 from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.store import Store
 
 WRONG = "not the password"
 
@@ -90,12 +89,12 @@ def test_a_file_that_is_missing_is_named_at_the_start(
     settings(broker, file, ssl_ca_location=str(missing))
     topic = Topic("orders", broker.secure, {}, missing if name == "settings_file" else file)
     source = KafkaSource("lines", U32, bytes, NOWHERE, topic)
-    journal = Journal(tmp_path / "journal.db", JournalLimits())
+    store = Store(tmp_path)
     try:
         with pytest.raises(RuntimeFailure) as raised:
-            KafkaReader(0, source, journal)
+            KafkaReader(0, source, store.journal)
     finally:
-        journal.close()
+        store.close()
     assert str(missing) in str(raised.value)
     assert PASSWORD not in str(raised.value)
     if name == "ssl.ca.location":

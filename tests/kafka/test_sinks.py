@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from tests.gateway.harness import NOWHERE, finished, outputs
+from tests.gateway.harness import NOWHERE, finished, outputs, publish
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker, Cluster
 from tests.kafka.harness import topics, wait_delivered
@@ -23,7 +23,7 @@ from wallaroo.connectors.kafka.sink import KafkaSinkWriter
 from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.store import Choice
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.store import Store
 
 
 def test_outputs_are_there_once_whatever_step_of_a_transaction_is_the_last(
@@ -319,10 +319,11 @@ def test_outputs_are_there_once_if_a_call_of_the_client_does_not_return(
 
     monkeypatch.setattr(TopicClient, "producer", hang_once)
     monkeypatch.setattr("wallaroo.connectors.kafka.sink._STUCK_S", 2.0)
-    outbox = Outbox(tmp_path / "outbox.db", 1 << 20)
+    store = Store(tmp_path)
+    outbox = store.outbox
     values = [b"%d" % number for number in range(50)]
     for chunk, some in enumerate((values[:25], values[25:]), 1):
-        outbox.publish("run", [finished(chunk, outputs(*(b"\0" + one for one in some)))])
+        publish(outbox, finished(chunk, outputs(*(b"\0" + one for one in some))))
     writer = KafkaSinkWriter(
         0, KafkaSink("sink", bytes, NOWHERE, Topic(topic, broker.address)), outbox
     )
@@ -335,7 +336,7 @@ def test_outputs_are_there_once_if_a_call_of_the_client_does_not_return(
     finally:
         let_go.set()
         writer.stop()
-        outbox.close()
+        store.close()
 
 
 def calls() -> list[threading.Thread]:

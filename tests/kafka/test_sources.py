@@ -24,6 +24,7 @@ from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.store import Store, StoreLimits
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.refusals import refusal_reason
 
@@ -45,7 +46,7 @@ def test_records_come_once_and_in_order_of_their_partition_through_kills(
     topic = name_of_source(app)
     places = (
         *("kafka-source-before-submit", "kafka-source-after-submit"),
-        *("journal-before-commit", "journal-after-commit"),
+        *("log-before-write", "log-after-sync"),
     )
     for turn, place in enumerate(places):
         with app.started() as (client, gateway):
@@ -277,7 +278,8 @@ def reading(
     settings: Mapping[str, int] | None = None,
 ) -> Iterator[tuple[Journal, KafkaReader]]:
     """A reader of *topic*, and the journal that it fills."""
-    journal = Journal(directory / "journal.db", JournalLimits())
+    store = Store(directory)
+    journal = store.journal
     at = Topic(topic, broker.address, settings or {})
     reader = KafkaReader(0, KafkaSource("lines", framing, bytes, NOWHERE, at), journal)
     reader.start()
@@ -285,23 +287,19 @@ def reading(
         yield journal, reader
     finally:
         reader.stop()
-        journal.close()
+        store.close()
 
 
 def payloads(journal: Journal) -> list[bytes]:
     """All that *journal* has, in order."""
-    return [
-        payload
-        for blocks in journal.read(0, journal.end)
-        for block in blocks
-        for payload in U32.split(block.data)
-    ]
+    return [payload for block in journal.read(0, journal.end) for payload in U32.split(block.data)]
 
 
 def test_a_full_journal_holds_reading_back(broker: Broker, tmp_path: Path) -> None:
     topic, values = broker.topic(), [b"x" * 1000] * 100
     broker.write(topic, *values)
-    journal = Journal(tmp_path / "journal.db", JournalLimits(disk_bytes=50_000))
+    store = Store(tmp_path, limits=StoreLimits(JournalLimits(disk_bytes=50_000)))
+    journal = store.journal
     source = KafkaSource("lines", U32, bytes, NOWHERE, Topic(topic, broker.address))
     reader = KafkaReader(0, source, journal)
     reader.start()
@@ -319,7 +317,7 @@ def test_a_full_journal_holds_reading_back(broker: Broker, tmp_path: Path) -> No
         assert reader.problem is None
     finally:
         reader.stop()
-        journal.close()
+        store.close()
 
 
 def samples(reader: KafkaReader) -> dict[tuple[str, ...], object]:

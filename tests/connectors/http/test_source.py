@@ -14,15 +14,16 @@ from typing import Any, NamedTuple, Self
 import pytest
 
 from tests.gateway.harness import NOWHERE, Authority, Loop
+from tests.gateway.store_loop import StoreLoop, no_syncs
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.http import requests, server
 from wallaroo.connectors.http.resolve import HTTPSource
 from wallaroo.connectors.http.source import HTTPSources
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.http import serving
-from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits
+from wallaroo.gateway.store import StoreLimits
 from wallaroo.wire.framing import Framing
 
 FRAMING = Framing(4, ">I", max_frame=100)
@@ -47,8 +48,9 @@ class Running:
         tls: ssl.SSLContext | None = None,
         origins: tuple[str, ...] = (),
     ) -> None:
-        self._loop = Loop()
-        self.journal = Journal(directory / "journal.db", limits or JournalLimits())
+        self._loop = StoreLoop(directory, limits=StoreLimits(limits or JournalLimits()))
+        self.store = self._loop.store
+        self.journal = self.store.journal
         source = HTTPSource("orders", FRAMING, bytes, NOWHERE, "127.0.0.1", 0, "/in", origins)
         self.sources = HTTPSources({0: source}, self.journal, senders, tls)
         self.journal.on_room = self.sources.on_room
@@ -62,7 +64,6 @@ class Running:
     def __exit__(self, *_exc: object) -> None:
         self.stop()
         self._loop.close()
-        self.journal.close()
 
     def stop(self) -> None:
         self._loop.run(self.sources.stop())
@@ -76,7 +77,7 @@ class Running:
 
     def payloads(self) -> list[bytes]:
         blocks = self.journal.read(0, self.journal.end)
-        return [p for block in blocks for chunk in block for p in FRAMING.split(chunk.data)]
+        return [p for block in blocks for p in FRAMING.split(block.data)]
 
 
 def ask(
@@ -211,9 +212,9 @@ def test_a_body_with_more_lines_than_the_limit_is_refused(
 def test_nobody_is_answered_before_the_disk_has_the_messages(running: Running) -> None:
     answers: list[Answer] = []
     post = threading.Thread(target=lambda: answers.append(running.post(b"slow")))
-    with running.journal._database_lock:  # the disk is slow
+    with no_syncs(running.store):
         post.start()
-        wait_until(lambda: running.journal._write_buffer.waiting_bytes > 0, "the message")
+        wait_until(lambda: running.journal._buffer.waiting_bytes > 0, "the message")
         assert not answers
         assert running.journal.end == 0
     post.join(PATIENCE_S)
@@ -395,7 +396,7 @@ def test_the_oldest_keys_are_forgotten(tmp_path: Path, monkeypatch: pytest.Monke
     with Running(tmp_path) as before:
         for key in keys:
             before.post(b"x", key)
-        assert len(before.journal.request_keys.of(0)) == 2
+        assert len(before.journal.request_keys(0)) == 2
     with Running(tmp_path) as after:
         answers = [after.post(b"x", key) for key in reversed(keys)]
         replayed = [answer.headers.get("Idempotent-Replayed") for answer in answers]
@@ -409,11 +410,11 @@ def test_a_repeated_request_waits_for_the_disk_like_the_first(running: Running) 
         threading.Thread(target=lambda: answers.append(running.post(b"slow", KEY)))
         for _ in range(3)
     ]
-    with running.journal._database_lock:  # the disk is slow
+    with no_syncs(running.store):
         for post in posts:
             post.start()
         wait_until(lambda: running.sources.connections == len(posts), "the requests")
-        wait_until(lambda: running.journal._write_buffer.waiting_bytes > 0, "the message")
+        wait_until(lambda: running.journal._buffer.waiting_bytes > 0, "the message")
         assert not answers
     for post in posts:
         post.join(PATIENCE_S)

@@ -16,8 +16,7 @@ from wallaroo.connectors.kafka.client import TopicClient
 from wallaroo.connectors.kafka.resolve import KafkaSource
 from wallaroo.connectors.kafka.source import KafkaReader
 from wallaroo.connectors.kafka.topic import Topic
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.store import Store
 
 RECORDS = 3
 
@@ -63,13 +62,13 @@ def test_a_client_that_gets_nothing_more_of_what_is_there_is_replaced(
     monkeypatch.setattr(TopicClient, "consumer", lambda *_, **__: next(clients))
     monkeypatch.setattr("wallaroo.connectors.kafka.source._STILL_S", 0.0)
     topic = Topic("lines", "nowhere:9092", {"topic.metadata.refresh.interval.ms": 0})
-    journal = Journal(tmp_path / "journal.db", JournalLimits())
-    reader = KafkaReader(0, KafkaSource("lines", U32, bytes, NOWHERE, topic), journal)
+    store = Store(tmp_path)
+    reader = KafkaReader(0, KafkaSource("lines", U32, bytes, NOWHERE, topic), store.journal)
     monkeypatch.setattr(reader, "_failed", lambda reason, *_: problems.append(reason))
     monkeypatch.setattr(TopicClient, "ask", lambda _client: None)
     reader.start()
     try:
-        assert journal.wait_accepted(0, RECORDS, PATIENCE_S)
+        assert store.journal.wait_accepted(0, RECORDS, PATIENCE_S)
         assert problems == [
             "the client for topic lines at nowhere:9092 has stopped reading partitions [0] and is "
             "replaced"
@@ -77,4 +76,4 @@ def test_a_client_that_gets_nothing_more_of_what_is_there_is_replaced(
         assert next(clients, None) is None
     finally:
         reader.stop()
-        journal.close()
+        store.close()

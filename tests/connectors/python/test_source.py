@@ -18,8 +18,8 @@ from wallaroo.connectors.python import source as module
 from wallaroo.connectors.python.resolve import CustomSource
 from wallaroo.connectors.python.source import PythonSourceReader
 from wallaroo.errors import FrameError
-from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.store import Store, StoreLimits
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.refusals import refusal_reason
 
@@ -51,11 +51,16 @@ class Numbers(MessageSource[int]):
 class Feeding:
     """A journal and what fills it; may be stopped and started."""
 
-    def __init__(self, path: Path, limits: JournalLimits | None = None) -> None:
-        self._path = path
-        self._limits = limits or JournalLimits()
-        self.journal = Journal(path, self._limits)
+    def __init__(self, directory: Path, limits: JournalLimits | None = None) -> None:
+        self._directory = directory
+        self._limits = StoreLimits(limits or JournalLimits())
+        self.open()
         self.readers: list[PythonSourceReader] = []
+
+    def open(self) -> None:
+        self._directory.mkdir(exist_ok=True)
+        self.store = Store(self._directory, limits=self._limits)
+        self.journal = self.store.journal
 
     def start(self, reader: MessageSource[Any], framing: Framing = U32) -> PythonSourceReader:
         source = CustomSource("numbers", framing, bytes, NOWHERE, reader)
@@ -65,13 +70,13 @@ class Feeding:
 
     def restart(self) -> None:
         self.stop()
-        self.journal = Journal(self._path, self._limits)
+        self.open()
 
     def stop(self) -> None:
         for feeder in self.readers:
             feeder.stop()
         self.readers.clear()
-        self.journal.close()
+        self.store.close()
 
     def wait_for(self, count: int) -> list[bytes]:
         """The messages, once *count* are accepted."""
@@ -81,7 +86,7 @@ class Feeding:
     def messages(self) -> list[bytes]:
         assert self.journal.flush(PATIENCE_S)
         blocks = self.journal.read(self.journal.consumed, self.journal.end)
-        return [payload for block in blocks for chunk in block for payload in U32.split(chunk.data)]
+        return [payload for block in blocks for payload in U32.split(block.data)]
 
 
 @pytest.fixture
@@ -89,7 +94,7 @@ def feeding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Feeding
     monkeypatch.setattr(module, "_IDLE_S", 0.001)
     monkeypatch.setattr(threads, "RETRY_FIRST_S", 0.001)
     monkeypatch.setattr(threads, "IDLE_WAIT_S", 0.01)
-    made = Feeding(tmp_path / "journal.db")
+    made = Feeding(tmp_path)
     yield made
     made.stop()
 
@@ -218,7 +223,7 @@ def test_a_message_over_the_limit_is_refused_and_the_source_goes_on(feeding: Fee
 
 
 def test_a_full_journal_makes_a_source_wait(tmp_path: Path, feeding: Feeding) -> None:
-    small = Feeding(tmp_path / "small.db", JournalLimits(disk_bytes=500))
+    small = Feeding(tmp_path / "small", JournalLimits(disk_bytes=500))
     small.start(Numbers(1_000))
     wait_until(lambda: small.journal.disk_bytes >= 500)
     taken: list[bytes] = []

@@ -9,6 +9,7 @@ import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +21,10 @@ from tests.gateway.harness import U32, RunningListener, source
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.tcp import acknowledged as module
 from wallaroo.connectors.tcp.drain import CONNECTION_BYTES
-from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal import stream_positions
 from wallaroo.gateway.journal.stream_positions import Opener, StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.store import Store
 from wallaroo.wire.acknowledged import (
     PREAMBLE,
     Ack,
@@ -70,7 +72,7 @@ def test_a_source_whose_headers_a_function_reads_gets_frames_that_it_reads(
             speaker.send(1, b"a", b"bb")
             speaker.acknowledged(2)
         end = made.journal.end
-        data = [chunk.data for block in made.journal.read(0, end) for chunk in block]
+        data = [block.data for block in made.journal.read(0, end)]
         assert data == [b"000001a000002bb"]
 
 
@@ -300,16 +302,21 @@ def test_streams_without_end_are_refused_and_cost_nothing(tmp_path: Path) -> Non
             speaker.acknowledged(1)
 
 
-def test_a_stream_that_is_open_is_not_forgotten_however_long_it_was_idle(tmp_path: Path) -> None:
-    path, names = tmp_path / "journal.db", ("open", "closed", "other")
+def test_a_stream_that_is_open_is_not_forgotten_however_long_it_was_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("open", "closed", "other")
     openers = [Opener(None, address) for address in ("there", "there", "elsewhere")]
     a_day_ago = time.time_ns() - 24 * 3600 * 10**9
-    journal = Journal(path, JournalLimits(), clock=lambda: a_day_ago)
+    store = Store(tmp_path)
+    journal = store.journal
+    monkeypatch.setattr(stream_positions, "time", SimpleNamespace(time_ns=lambda: a_day_ago))
     for number, (name, opener) in enumerate(zip(names, openers, strict=True)):
         journal.stream_positions.open(StreamName(0, name), opener)
         journal.submit(0, 1, U32.frame(b"m"), (StreamName(0, name), 7 + number))
     assert journal.flush(PATIENCE_S)
-    journal.close()
+    store.close()
+    monkeypatch.undo()
     with (
         RunningListener(tmp_path, [source()], JournalLimits(streams=3)) as running,
         Speaker(running.addresses[0], "open") as speaker,

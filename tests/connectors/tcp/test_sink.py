@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.gateway.harness import finished, outputs, sink
+from tests.gateway.harness import finished, outputs, publish, sink
+from tests.gateway.store_loop import StoreLoop
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.tcp import sink as module
 from wallaroo.connectors.tcp.sink import TCPSender
-from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.wire.numbered import NUMBER, SequenceCutter, sequenced
 
 MIB = 1024 * 1024
@@ -54,16 +54,17 @@ class Sending:
         self.start()
 
     def start(self) -> None:
-        self.outbox = Outbox(self._directory / "outbox.db", 1 << 30)
-        self.sender = TCPSender(0, self._sink, self.outbox)
+        self.running = StoreLoop(self._directory)
+        self.outbox = self.running.store.outbox
+        self.sender = TCPSender(0, self._sink, self.outbox, self.running.loop)
 
     def stop(self) -> None:
         self.sender.stop()
-        self.outbox.close()
+        self.running.close()
 
     def publish(self, *made: bytes) -> None:
         self.chunks += 1
-        self.outbox.publish("run", [finished(self.chunks, outputs(*made))])
+        publish(self.outbox, finished(self.chunks, outputs(*made)))
 
     @property
     def numbering(self) -> bytes:
@@ -77,8 +78,7 @@ class Sending:
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     monkeypatch.setattr(module, "_RETRY_MOST_S", 0.1)
-    monkeypatch.setattr(module, "_IDLE_WAIT_S", 0.05)
-    monkeypatch.setattr(module, "_SEND_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(module, "_IDLE_LOOK_S", 0.05)
     made = Receiver()
     yield made
     made.close()

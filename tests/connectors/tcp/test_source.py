@@ -151,8 +151,8 @@ def test_messages_are_numbered_over_all_sources_in_order_of_arrival(
             running.wait_for(number, source=0)
             other.sendall(U32.frame(b"other"))
             running.wait_for(number, source=1)
-    chunks = [chunk for block in running.journal.read(0, 10) for chunk in block]
-    assert [(chunk.first, chunk.source) for chunk in chunks] == [(n, n % 2) for n in range(10)]
+    blocks = running.journal.read(0, 10)
+    assert [(block.first, block.source) for block in blocks] == [(n, n % 2) for n in range(10)]
 
 
 def test_a_connection_cut_in_mid_frame_counts_up_to_the_cut(running: RunningListener) -> None:

@@ -12,7 +12,17 @@ from click.testing import CliRunner
 from structlog.testing import capture_logs
 
 from tests.connectors.tcp.speaker import Speaker
-from tests.gateway.harness import U32, Authority, RunningListener, finished, outputs, sink, source
+from tests.gateway.harness import (
+    U32,
+    Authority,
+    RunningListener,
+    finished,
+    outputs,
+    publish,
+    sink,
+    source,
+)
+from tests.gateway.store_loop import StoreLoop
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.cli.main import main
 from wallaroo.client import Sender
@@ -20,7 +30,6 @@ from wallaroo.connectors.tcp import source as module
 from wallaroo.connectors.tcp.sink import TCPSender
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.limits import SourceLimits
-from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.numbered import NUMBER, SequenceCutter
 
@@ -162,21 +171,22 @@ def test_outputs_go_to_a_receiver_with_a_certificate(
     tls = authority.files(trusts=authority)
     serving, connecting = tls.serving(), tls.connecting()
     assert serving is not None
-    outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
+    running = StoreLoop(tmp_path)
+    outbox = running.store.outbox
     made = [b"%d;" % number for number in range(1_000)]
-    outbox.publish("run", [finished(1, outputs(*made))])
+    publish(outbox, finished(1, outputs(*made)))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         to = sink(listener.getsockname())
         if numbered:
             to = type(to)(to.name, to.encode, to.place, to.host, to.port, sequenced=True)
-        delivering = TCPSender(0, to, outbox, tls=connecting)
+        delivering = TCPSender(0, to, outbox, running.loop, tls=connecting)
         accepted, _ = listener.accept()
         with serving.wrap_socket(accepted, server_side=True) as connection:
             assert connection.getpeercert() is not None
             take(connection, b"".join(made), numbered)
             wait_until(lambda: outbox.undelivered == 0, "delivery")
             delivering.stop()
-    outbox.close()
+    running.close()
 
 
 def take(connection: ssl.SSLSocket, due: bytes, numbered: bool) -> None:
