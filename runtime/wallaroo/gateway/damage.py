@@ -100,9 +100,11 @@ class Damage:
                 )
             return end
         last = found.next - 1
-        is_other = found.name.hex() != mark.name or not is_known(openings, mark.opening)
+        is_other = found.name.hex() != mark.name
         if not is_other and last >= mark.record:
-            return max(end, mark.end)  # the last messages may have been skipped
+            if is_known(openings, mark.opening):
+                return max(end, mark.end)  # the last messages may have been skipped
+            is_other = True  # a copy that was continued
         first = 0 if is_other else end
         if first < mark.end:
             problem = f"messages {first} to {mark.end - 1}, which were accepted, are missing"

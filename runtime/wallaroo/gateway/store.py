@@ -177,9 +177,8 @@ class Store:
         self.outbox.store_letters()
         with self.writer.changed:
             end = damage.check_end(self.writer.log, self.journal.end, self.journal.openings)
-            self.journal.begin(max((p.end for p in self.outbox.progress().values()), default=0))
-            if end > self.journal.end:
-                self.journal.skip(end)
+            processed = max((p.end for p in self.outbox.progress().values()), default=0)
+            self.journal.begin(processed, end)
         self.writer.flush()
 
     def _check_owner(self, tables: dict[str, Any]) -> None:

@@ -136,10 +136,17 @@ class Journal:
             self._end = self._written = self._consumed = self._processed = end
             self._openings = [Opening(0, opening)] if opening else []
 
-    def begin(self, processed: int) -> None:
-        """Begin to accept messages, of which those before offset *processed* are published."""
+    def begin(self, processed: int, end: int = 0) -> None:
+        """Begin to accept messages.
+
+        Args:
+            processed: Offset before which they are published.
+            end: Offset after the last one that was ever accepted, if the log lacks it.
+        """
         self.clock = SteadyClock(self._wall, self._uptime, self._clock_stored)
-        self.end_reading(processed)  # the end is before that if damaged messages were skipped
+        if max(end, processed) > self._end:  # the last ones are missing, or were damaged
+            self._skip(max(end, processed))
+        self.end_reading(processed)
         self._blocks.consume(self._consumed)
         self._buffer = WriteBuffer(self._limits, self._blocks.stored_bytes, self.clock.now)
         found = self._found.beyond(self._processed, self._blocks.read)
@@ -382,7 +389,7 @@ class Journal:
             self._note_room()
             self._changed.notify_all()
 
-    def skip(self, end: int) -> None:
+    def _skip(self, end: int) -> None:
         """Let a reading of the clock have the numbers before *end*, which are not given again."""
         entry = Messages(TICK_SOURCE, end - self._end, self._end, self.clock.now(), 0, {})
         self._blocks.add(entry, self._writer.append(MESSAGES, *pack_messages(entry, b"")))
