@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.dataflow.harness import cut
+from tests.gateway.store_loop import StoreLoop
 from tests.helpers import framing_of, wait_until
 from tests.spark.harness import PATIENCE_S
 from wallaroo.dataflow.program import Program
@@ -24,14 +25,11 @@ from wallaroo.engine.realtime.query import RealTimeQuery
 from wallaroo.engine.realtime.settings import SETTINGS
 from wallaroo.engine.spark.session import Launch, Spark, SparkSettings
 from wallaroo.engine.spark.slots import slots_for
-from wallaroo.gateway.chunks.listener import Listener
 from wallaroo.gateway.chunks.pace import Pace
+from wallaroo.gateway.chunks.peers import PeerListener
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.internal_api.leases import Leases
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.wire.chunk_messages import News
@@ -145,21 +143,23 @@ class _Edge:
 
     def __init__(self, directory: Path, application: Application, pace: Pace) -> None:
         self._application = application
-        self.journal = Journal(directory / "journal.db", JournalLimits())
-        self._outbox = Outbox(directory / "outbox.db", 1 << 30)
+        self._loop = StoreLoop(directory)
+        self.journal, self._outbox = self._loop.store.journal, self._loop.store.outbox
         self.sockets = Path(tempfile.mkdtemp(prefix="wallaroo-"))  # paths of sockets must be short
         self.chunk_socket = self.sockets / "chunks.sock"
         self.leases = Leases(directory / "claim.json")
+        self._loop.run(self._serve(pace))
+
+    async def _serve(self, pace: Pace) -> None:
         self._chunks = ChunkServer(
-            Listener.at_path(self.chunk_socket),
-            self.journal,
-            directory / "journal.db",
-            self._outbox,
+            PeerListener(self.chunk_socket),
+            self._loop.store,
             self.leases,
-            EvidenceFinder(application, self.journal, {}),
+            EvidenceFinder(self._application, self.journal, {}),
             pace,
             lambda _error: None,
         )
+        await self._chunks.start()
 
     def send(self, sent: Sent, choose: random.Random) -> None:
         """Put *sent* into the journal, in chunks of random sizes."""
@@ -183,8 +183,7 @@ class _Edge:
 
     def chunks(self) -> int:
         """How many chunks are published."""
-        with self._outbox.chunks() as table:
-            return sum(progress.chunk for progress in table.progress().values())
+        return sum(progress.chunk for progress in self._outbox.progress().values())
 
     def _outputs(self, sink: int) -> list[bytes]:
         made: list[bytes] = []
@@ -195,9 +194,8 @@ class _Edge:
         return made
 
     def close(self) -> None:
-        self._chunks.close()
-        self.journal.close()
-        self._outbox.close()
+        self._loop.call(self._chunks.close)
+        self._loop.close()
         shutil.rmtree(self.sockets)
 
 

@@ -142,7 +142,7 @@ def test_the_state_of_a_killed_application_is_not_changed(killed: Path, tmp_path
     file = written(tmp_path / "file")
     addresses = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:9")
     copy = tmp_path / "copy"
-    shutil.copytree(killed, copy, ignore=shutil.ignore_patterns("outbox.db*"))
+    shutil.copytree(killed, copy, ignore=shutil.ignore_patterns("log", "log-mark"))
     for command in (
         ("state", "import", APP, file, *at),
         ("repartition", APP, *addresses, *at, "--partitions", "4"),
@@ -158,10 +158,10 @@ def test_a_killed_application_goes_on_with_its_state(killed: Path, tmp_path: Pat
     with Receiver("lines") as receiver:
         with run(APPS / "word_count", receiver, killed) as running:
             assert running.stop() == 0
-        outbox = killed / "outbox.db"
-        outbox.rename(tmp_path / "elsewhere")  # Spark has all of it now
+        log = killed / "log"
+        log.rename(tmp_path / "elsewhere")  # Spark has all of it now
         assert words(state("export", *at)) == {"one": 3, "two": 6}
-        (tmp_path / "elsewhere").rename(outbox)
+        (tmp_path / "elsewhere").rename(log)
         state("import", str(written(tmp_path / "file")), *at)
         with run(APPS / "word_count", receiver, killed) as running:
             send(running.sources[SOURCE], [b"one apple"])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,10 @@ import pytest
 import wallaroo
 from tests.applications import timing
 from tests.spark.in_process import InProcess
+from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.store import Reading
 from wallaroo.loading.loader import ApplicationRef
+from wallaroo.metrics.catalogue import STATE_EXPIRED
 from wallaroo.testing import simulate
 
 pytestmark = pytest.mark.spark
@@ -61,8 +62,9 @@ def test_timers_outlive_a_run_and_idle_entities_expire(on_spark: InProcess, tmp_
     assert sum(tally.set_aside for tally in runs) == len(due.set_aside) == len(expected)
     letters = {one.message for tally in runs for one in tally.examples}
     assert all(one.startswith("\"timer 'again' of key '") for one in letters)
-    with closing(sqlite3.connect(tmp_path / "outbox.db")) as outbox:
-        figures = outbox.execute(
-            "SELECT labels, value FROM figure WHERE name = 'wallaroo_state_expired_total'"
-        ).fetchall()
-    assert figures == [('["call"]', len(expected))]
+    figures = [
+        (sample.labels, sample.value)
+        for sample in Reading(tmp_path / LOG).outbox.samples([])
+        if sample.metric is STATE_EXPIRED
+    ]
+    assert figures == [(("call",), len(expected))]
