@@ -1,83 +1,79 @@
-"""The files of journal and outbox: whose they are, and what happens when the disk is full."""
+"""A gateway's files: whose they are, and what happens when the disk is full."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import shutil
 import sqlite3
+import threading
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from structlog.testing import capture_logs
 
-from tests.gateway.harness import finished, outputs, undeletable
+from tests.gateway.harness import finished, opened, outputs
+from tests.gateway.log_files import segments
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.database import (
-    DamagedDatabase,
-    claim,
-    connect,
-    lacks_room,
-    reading,
-    transaction,
-)
-from wallaroo.gateway.journal import journal as journal_module
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway import store as store_module
+from wallaroo.gateway import writer
+from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.database import DamagedDatabase, connect, reading, transaction
+from wallaroo.gateway.log.log import Log
+from wallaroo.gateway.store import Store
 
 
-def fill(database: sqlite3.Connection) -> None:
-    """Let *database* grow no more, as on a full disk."""
-    database.execute("PRAGMA max_page_count=1")  # what it has, it may keep
+@contextlib.contextmanager
+def full(store: Store, *calls: str) -> Iterator[None]:
+    """Let the disk of a store's log take no more, by these calls."""
+
+    def refuse(*_arguments: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        for call in calls:
+            patch.setattr(store.writer.log._disk, call, refuse)
+        yield
 
 
-def clear(database: sqlite3.Connection) -> None:
-    database.execute("PRAGMA max_page_count=1000000")
-
-
-def test_a_file_is_of_one_application_for_its_life(tmp_path: Path) -> None:
-    file = tmp_path / "journal.db"
-    claim(file, "Votes")
-    claim(file, "Votes")
-    with pytest.raises(RuntimeFailure) as told:
-        claim(file, "Word Count")
+def test_a_log_is_of_one_application_for_its_life(tmp_path: Path) -> None:
+    for _ in range(2):
+        with opened(tmp_path, application="Votes"):
+            pass
+    with pytest.raises(RuntimeFailure) as told, opened(tmp_path, application="Word Count"):
+        pass
     assert str(told.value) == (
-        f"{file} belongs to the application 'Votes', and this is 'Word Count'; "
+        f"{tmp_path / LOG} belongs to the application 'Votes', and this is 'Word Count'; "
         "give another --state-dir"
     )
+    with opened(tmp_path):  # commands need not know it
+        pass
+    with opened(tmp_path, application="Votes"):
+        pass
 
 
-def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "journal.db"
-    claim(file, "Votes")
-    database = connect(file)
-    database.execute("PRAGMA user_version=7")
-    database.close()
-    with pytest.raises(RuntimeFailure, match="has format 7, and this version of wallaroo reads"):
-        claim(file, "Votes")
-
-
-def test_statements_with_triggers_write_no_temporary_files(tmp_path: Path) -> None:
-    with contextlib.closing(connect(tmp_path / "journal.db")) as database:
-        (store,) = database.execute("PRAGMA temp_store").fetchone()
-    assert store == 2  # MEMORY
-
-
-def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "journal.db"
-    database = connect(file)
-    database.execute("CREATE TABLE songs (name TEXT)")
-    database.close()
-    with pytest.raises(RuntimeFailure, match="has format 0"):
-        claim(file, "Votes")
-    database = connect(file)
-    assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("songs",)]
-    database.close()
+def test_a_log_of_another_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "FORMAT", 7)
+        with opened(tmp_path, application="Votes"):
+            pass
+    with (
+        pytest.raises(RuntimeFailure, match="has format 7, and this version of wallaroo reads"),
+        opened(tmp_path, application="Votes"),
+    ):
+        pass
 
 
 def test_a_database_that_turns_out_malformed_while_it_is_used_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "journal.db"
+    file = tmp_path / "letters.db"
     with contextlib.closing(connect(file)) as database:
         database.execute("CREATE TABLE word (text TEXT)")
         database.execute("INSERT INTO word VALUES ('a')")
@@ -93,84 +89,110 @@ def test_a_database_that_turns_out_malformed_while_it_is_used_is_named(tmp_path:
         database.execute("SELECT text FROM word").fetchall()
 
 
-def test_a_journal_waits_for_a_full_disk_and_goes_on(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.db", JournalLimits())
-    journal.submit(0, 1, b"before")
-    assert journal.flush(PATIENCE_S)
-    with journal._database_lock:
-        fill(journal._database)
-    journal.submit(0, 1, bytes(1_000_000))
-    assert not journal.flush(0.2)
-    assert journal.end == 1
-    with journal._database_lock:
-        clear(journal._database)
-    assert journal.flush(PATIENCE_S)
-    assert [chunk.data for block in journal.read(0, 2) for chunk in block] == [
-        *(b"before", bytes(1_000_000)),
-    ]
-    journal.close()
+@pytest.mark.parametrize("call", ["pwritev", "create", "rename"])
+def test_a_journal_waits_for_a_full_disk_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Within a segment, and where another one begins."""
+    monkeypatch.setattr(writer, "_RETRY_S", 0.01)
+    monkeypatch.setattr(writer, "Log", partial(Log, segment_bytes=100_000))
+    with opened(tmp_path) as store, capture_logs() as logs:
+        journal = store.journal
+        journal.submit(0, 1, b"before")
+        assert journal.flush(PATIENCE_S)
+        with full(store, call):
+            journal.submit(0, 1, bytes(1_000_000))
+            journal.submit(0, 1, b"after")
+            assert not journal.flush(0.2)
+            assert journal.end == 1
+        assert journal.flush(PATIENCE_S)
+        read = [block.data for block in journal.read(0, 3)]
+        assert read == [b"before", bytes(1_000_000), b"after"]
+    assert [log["event"] for log in logs] == ["log waits", "log resumed"]
+    with opened(tmp_path) as store:
+        assert [block.data for block in store.journal.read(0, 3)] == read
 
 
-def test_deleting_waits_for_a_full_disk_and_does_not_hold_up_senders(
+def test_a_full_disk_is_freed_of_what_is_not_needed_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "_ROOM_PAUSE_S", 0.01)
-    monkeypatch.setattr(journal_module, "lacks_room", lambda error: "no room" in str(error))
-    journal = Journal(tmp_path / "journal.db", JournalLimits())
-    journal.submit(0, 1, b"first")
-    assert journal.flush(PATIENCE_S)
-    with undeletable(tmp_path / "journal.db"):
-        journal.consume(1)
-        for number in range(2, 5):
-            journal.submit(0, 1, b"later")
+    monkeypatch.setattr(writer, "_RETRY_S", 0.01)
+    monkeypatch.setattr(writer, "Log", partial(Log, segment_bytes=100_000))
+    with opened(tmp_path) as store:
+        journal = store.journal
+        for _ in range(10):
+            journal.submit(0, 1, bytes(90_000))
             assert journal.flush(PATIENCE_S)
-            assert journal.end == number
-        assert journal.disk_bytes == 20
-    wait_until(lambda: journal.disk_bytes == 15)
-    journal.close()
+        before = len(segments(tmp_path))
+        with full(store, "pwritev"):
+            journal.submit(0, 1, b"waits")
+            assert not journal.flush(0.1)
+            journal.consume(8)
+            wait_until(lambda: len(segments(tmp_path)) < before - 4, "the release of segments")
+        assert journal.flush(PATIENCE_S)
+        assert [block.first for block in journal.read(8, 11)] == [8, 9, 10]
+    with opened(tmp_path) as store:
+        assert [block.first for block in store.journal.read(8, 11)] == [8, 9, 10]
 
 
-def test_an_outbox_that_found_the_disk_full_has_all_or_nothing(tmp_path: Path) -> None:
-    outbox = Outbox(tmp_path / "outbox.db", 1 << 30)
+def test_an_outbox_that_found_the_disk_full_has_all_or_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_RETRY_S", 0.01)
     large = bytes(2_000_000)
-    fill(outbox._database)
-    for _ in range(2):
-        with pytest.raises(sqlite3.Error) as told:
-            outbox.publish("run", [finished(1, outputs(b"a"), outputs(large))])
-        assert lacks_room(told.value)
-    clear(outbox._database)
-    outbox.publish("run", [finished(1, outputs(b"a"), outputs(large))])
-    first = outbox.next(0, 0, 0.0)
-    assert first is not None
-    second = outbox.next(0, first.position, 0.0)
-    assert second is not None
-    assert (first.outputs.data, second.outputs.data) == (b"a", large)
-    assert outbox.undelivered == 2
-    outbox.close()
+    durable = threading.Event()
+    with opened(tmp_path) as store:
+        outbox = store.outbox
+        with full(store, "pwritev"):
+            chunk = finished(1, outputs(b"a"), outputs(large))
+            outbox.publish("run", [chunk], on_durable=durable.set)
+            assert not durable.wait(0.2)
+            assert store.writer.is_stuck
+            assert outbox.next(0, 0, 0.0) is None
+            assert outbox.undelivered == 0
+        assert durable.wait(PATIENCE_S)
+        first = outbox.next(0, 0, 0.0)
+        assert first is not None
+        second = outbox.next(0, first.position, 0.0)
+        assert second is not None
+        assert (first.outputs.data, second.outputs.data) == (b"a", large)
+        assert outbox.undelivered == 2
+
+
+def test_a_store_that_is_closed_on_a_full_disk_has_what_was_accepted(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.journal.submit(0, 1, b"accepted")
+        assert store.journal.flush(PATIENCE_S)
+        with full(store, "pwritev", "create"):
+            store.journal.submit(0, 1, b"not accepted")
+            assert not store.journal.flush(0.1)
+            store.close()
+    with opened(tmp_path) as store:
+        assert [block.data for block in store.journal.read(0, store.journal.end)] == [b"accepted"]
 
 
 def test_what_was_written_half_is_as_if_it_had_not_been(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.db", JournalLimits())
-    journal.submit(0, 1, b"whole")
-    assert journal.flush(PATIENCE_S)
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    for file in tmp_path.glob("journal.db*"):
-        (copy / file.name).write_bytes(file.read_bytes())
-    journal.close()
-    with (copy / "journal.db-wal").open("ab") as log:
+    directory, copy = tmp_path / "state", tmp_path / "copy"
+    directory.mkdir()
+    with opened(directory) as store:
+        store.journal.submit(0, 1, b"whole")
+        assert store.journal.flush(PATIENCE_S)
+        shutil.copytree(directory, copy)
+    (file,) = segments(copy)
+    with file.open("ab") as log:
         log.write(os.urandom(5_000))
-    again = Journal(copy / "journal.db", JournalLimits())
-    assert [chunk.data for block in again.read(0, 1) for chunk in block] == [b"whole"]
-    again.submit(0, 1, b"next")
-    assert again.flush(PATIENCE_S)
-    assert again.end == 2
-    again.close()
+    for end in (2, 3):
+        with opened(copy) as store:
+            store.journal.submit(0, 1, b"next")
+            assert store.journal.flush(PATIENCE_S)
+            assert store.journal.end == end
+            read = [block.data for block in store.journal.read(0, end)]
+            assert read == [b"whole", *[b"next"] * (end - 1)]
 
 
 @pytest.mark.parametrize("error", ["UnicodeDecodeError", "OperationalError"])
 def test_a_schema_that_is_no_text_is_damage_of_the_file(tmp_path: Path, error: str) -> None:
-    file = tmp_path / "journal.db"
+    file = tmp_path / "letters.db"
     with contextlib.closing(sqlite3.connect(file)) as database:
         database.execute("CREATE TABLE chunk (first INTEGER)")
     statement = b"CREATE TABLE chunk" if error == "OperationalError" else b"chunk"
