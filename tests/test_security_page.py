@@ -16,7 +16,7 @@ from tests.kafka import test_memory as memory
 from wallaroo.cli.gateway import gateway
 from wallaroo.cli.run import run
 from wallaroo.connectors.http.requests import MOST_LINES
-from wallaroo.gateway.chunks import listener as chunks
+from wallaroo.gateway.chunks import peers as chunks
 from wallaroo.gateway.http.serving import HEAD_BYTES
 from wallaroo.gateway.internal_api import front, service
 from wallaroo.gateway.internal_api.calls import CALL_BYTES

@@ -1,4 +1,4 @@
-"""What the records of the gateway's log add up to."""
+"""Contents of the gateway's log: the tables that its records add up to."""
 
 from __future__ import annotations
 

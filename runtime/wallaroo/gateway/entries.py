@@ -1,4 +1,4 @@
-"""What the records of the gateway's log say, and their bytes.
+"""Entries of the gateway's log: what records say, and their bytes.
 
 Messages and outputs are records of their own, so that damage to one is damage to nothing else. A
 publication makes the outputs before it valid: all of it is there, or nothing is.

@@ -1,4 +1,4 @@
-"""Where the accepted messages are in the log, and the newest of them in memory."""
+"""Blocks of accepted messages: their places in the log, and the newest of them in memory."""
 
 from __future__ import annotations
 

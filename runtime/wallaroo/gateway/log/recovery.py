@@ -1,4 +1,4 @@
-"""What the log does at a start: reads all records, cuts off a torn end, finds damage."""
+"""Recovery of a log at a start: all records are read, a torn end is cut off, damage is found."""
 
 from __future__ import annotations
 
