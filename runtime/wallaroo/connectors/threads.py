@@ -267,10 +267,10 @@ class SinkThread(ABC, Generic[_SinkT]):
             f"restored from a backup, or did it fail over? Output {missing} is no longer kept"
         )
         if not skips:
-            remedy = "restore what has them, or set on_lost='skip' to go on with the next output"
+            remedy = "restore what has them, or set on_lost='skip' to continue with the next output"
             msg = f"{reason}; {remedy}"
             raise RuntimeFailure(msg)
-        log.warning("outputs lost", **self._names(), reason=reason, effect="the sink goes on")
+        log.warning("outputs lost", **self._names(), reason=reason, effect="the sink continues")
 
     def _next(self) -> Delivery | None:
         """Outputs that are published and not settled; None if there are none for a while."""
