@@ -21,9 +21,9 @@ functions of the same applications on the same data, in turn; results are checke
 TCP to TCP, with senders and receiver on the same cores; the others read and write files. *Bare
 Python* is one process without any framework; *by hand* is the functions written out in one loop,
 without decoding into objects. Each ratio is the median over rounds, in which the systems run one
-after the other. [Performance](../docs/performance.md) explains the figures. Groups without a section
-here can be measured, too: `make bench ARGS=stages` tells the processor time of the first stage and
-of partitions by messages of a chunk.
+after the other. [Performance](../docs/performance.md) explains the figures. Groups without a
+section here can be measured, too: `make bench ARGS=stages` tells the processor time of the first
+stage and of partitions by messages of a chunk.
 """
 _PLOTS = {
     "throughput": {
