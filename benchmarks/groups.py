@@ -10,6 +10,7 @@ from benchmarks.intake import intake
 from benchmarks.joins import joins
 from benchmarks.kafka.figures import kafka
 from benchmarks.protection import measured as protection
+from benchmarks.stages import stages
 from benchmarks.timed import timed
 
 GROUPS: dict[str, Group] = {
@@ -25,6 +26,7 @@ GROUPS: dict[str, Group] = {
     "steady": figures.steady,
     "contention": figures.contention,
     "publishing": figures.publishing,
+    "stages": stages,
     "footprint": figures.footprint,
     "kafka": kafka,
     "async": async_steps,

@@ -21,7 +21,9 @@ functions of the same applications on the same data, in turn; results are checke
 TCP to TCP, with senders and receiver on the same cores; the others read and write files. *Bare
 Python* is one process without any framework; *by hand* is the functions written out in one loop,
 without decoding into objects. Each ratio is the median over rounds, in which the systems run one
-after the other. [Performance](../docs/performance.md) explains the figures.
+after the other. [Performance](../docs/performance.md) explains the figures. Groups without a
+section here can be measured, too: `make bench ARGS=stages` tells the processor time of the first
+stage and of partitions by messages of a chunk.
 """
 _PLOTS = {
     "throughput": {
@@ -36,6 +38,12 @@ _PLOTS = {
 }
 """By group, the files of its plots and what they show."""
 _NOTES = {
+    "stages": """\
+The first stage and the partitions of a query in one process, without Spark and sockets: processor
+time by messages of a chunk, medians over chunks, the lowest of all passes. Orders are all rejected:
+each has an output, and none changes state. Details are for a whole chunk; reports are read by the
+gateway.
+""",
     "kafka": """\
 A broker of Apache Kafka, topics with two partitions, and a reader of the outputs run on the same
 cores. All records of a pass become visible at once, by the commit of a transaction; a pass ends

@@ -238,8 +238,8 @@ def stages(settings: Settings, scratch: Path) -> Iterator[Figure]:  # noqa: ARG0
                 min(sums),
                 max(sums),
                 {
-                    "first stage": best.first,
-                    "partitions": best.partitions,
-                    "reading reports": best.reports,
+                    "µs of a chunk in the first stage": best.first,
+                    "in partitions": best.partitions,
+                    "reading its reports": best.reports,
                 },
             )

@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -144,6 +145,14 @@ def test_a_first_row_without_names_ends_the_source(
     (tmp_path / "orders.csv").write_bytes(header + b"\n1,2\n")
     with pytest.raises(FrameError, match=reason):
         read(rows_of_csv(tmp_path / "orders.csv"))
+
+
+def test_a_table_with_the_index_that_pandas_writes_is_read(tmp_path: Path) -> None:
+    table = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    table.to_csv(tmp_path / "table.csv")
+    source = rows_of_csv(tmp_path / "table.csv")
+    assert values(source) == [{"": "0", "a": "1", "b": "x"}, {"": "1", "a": "2", "b": "y"}]
+    resumes_anywhere(source)
 
 
 @pytest.mark.parametrize("begin", ["\n", "\r\n\n", "\ufeff\n"])

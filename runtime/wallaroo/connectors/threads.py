@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import structlog
 
 from wallaroo.dataflow.tracebacks import place_of_failure
+from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connector import SourceConnector, SourceState
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput, cut_outputs
@@ -245,6 +246,31 @@ class SinkThread(ABC, Generic[_SinkT]):
     def _progress(self) -> int:
         """What grows as outputs are written."""
         return self._taken
+
+    def _check_fallback(self, found: int, what: str, *, skips: bool) -> None:
+        """Tell that a destination has fewer outputs than it has confirmed, and perhaps stop.
+
+        Args:
+            found: How many outputs it has.
+            what: What it is that has them.
+            skips: Whether to go on without those that are missing.
+
+        Raises:
+            RuntimeFailure: It has fewer, and the sink is not to go on.
+        """
+        delivered = self._outbox.delivered_to(self._index)
+        if found >= delivered:
+            return
+        missing = f"{found + 1:,} to {delivered:,}" if found + 1 < delivered else f"{delivered:,}"
+        reason = (
+            f"{what} has the first {found:,} outputs, and {delivered:,} were delivered: was it "
+            f"restored from a backup, or did it fail over? Output {missing} is no longer kept"
+        )
+        if not skips:
+            remedy = "restore what has them, or set on_lost='skip' to continue with the next output"
+            msg = f"{reason}; {remedy}"
+            raise RuntimeFailure(msg)
+        log.warning("outputs lost", **self._names(), reason=reason, effect="the sink continues")
 
     def _next(self) -> Delivery | None:
         """Outputs that are published and not settled; None if there are none for a while."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from wallaroo.dataflow.message_snapshots import Snapshot, restored
@@ -19,7 +19,7 @@ from wallaroo.dataflow.paths import key_failed
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults, preview
 from wallaroo.dataflow.rows import Keyed, buckets_of, selected
-from wallaroo.model.keys.buckets import are_safe
+from wallaroo.model.keys.buckets import SAFE, are_safe
 from wallaroo.user_code.callers import runs_step, time_limited
 from wallaroo.wire.records import Packed
 
@@ -115,15 +115,19 @@ class Exchange:
                 runs.append((stage.number, items, arrivals))
 
     def _take_rows(self, stage: StatefulStage, keyed: Keyed) -> None:
-        program = self._program
+        program, of_listed = self._program, self._program.buckets_of_listed(stage.partition)
+        if of_listed is not None and SAFE.issuperset(map(type, keyed.keys)):
+            known = list(map(of_listed.get, keyed.keys))
+            if None not in known:
+                self._add_rows(stage, keyed, known)
+                return
         try:
             buckets = buckets_of(keyed.keys, program.buckets, program.bucket_of)
         except (Exception, SystemExit):
             keyed = self._with_valid_keys(stage, keyed)
             buckets = buckets_of(keyed.keys, program.buckets, program.bucket_of)
-        listed = program.partitions[stage.partition].keys
-        if listed is not None and not listed.issuperset(keyed.keys):
-            is_listed = [key in listed for key in keyed.keys]
+        if of_listed is not None:
+            is_listed = [key in of_listed for key in keyed.keys]
             others = selected([not one for one in is_listed], *keyed)
             for key, item, arrival in zip(*others, strict=True):
                 self._unroutable(stage, key, [item], [arrival])
@@ -131,7 +135,7 @@ class Exchange:
             keyed = Keyed(*columns)
         self._add_rows(stage, keyed, buckets)
 
-    def _add_rows(self, stage: StatefulStage, keyed: Keyed, buckets: Sequence[int]) -> None:
+    def _add_rows(self, stage: StatefulStage, keyed: Keyed, buckets: Sequence[Any]) -> None:
         columns: dict[int, tuple[list[Any], list[Snapshot], list[int]]] = {}
         for bucket, key, item, arrival in zip(buckets, *keyed, strict=True):
             of_bucket = columns.get(bucket)
@@ -190,8 +194,13 @@ def _are_dense(arrived: Sequence[tuple[StatefulStage, Keyed]], messages: int) ->
     """Whether that many *messages* have few keys."""
     if messages <= _DENSE:
         return False
+    keys = chain.from_iterable(keyed.keys for _, keyed in arrived)
+    most = messages // _DENSE if _DENSE else messages
     try:
-        keys = set(chain.from_iterable(keyed.keys for _, keyed in arrived))
+        # mostly, the first few messages have too many keys already
+        found = set(islice(keys, 2 * most + 2))
+        if len(found) <= most:
+            found.update(keys)
     except (Exception, SystemExit):  # of a value that is no key
         return False
-    return messages > _DENSE * len(keys)
+    return messages > _DENSE * len(found)

@@ -8,7 +8,7 @@ state of another key move to a later level. `levels` assigns partitions to level
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +94,7 @@ class Program:
         self.application = application
         self.buckets = buckets
         self._bucket_of_key: dict[Any, int] = {}
+        self._buckets_of_listed: dict[int, dict[Any, int]] = {}
         self.partitions: tuple[StatePartition, ...] = tuple(application.partitions.values())
         self.partition_numbers = {p.name: number for number, p in enumerate(self.partitions)}
         self._sink_indices = {sink: index for index, sink in enumerate(application.sinks)}
@@ -141,6 +142,20 @@ class Program:
                 self._bucket_of_key.clear()
             bucket = self._bucket_of_key[key] = bucket_of(key, self.buckets)
         return bucket
+
+    def buckets_of_listed(self, partition: int) -> Mapping[Any, int] | None:
+        """The bucket of each listed key of *partition*; None if any key has an entity.
+
+        Where a key is looked up in it, it must be known to be valid; see `bucket_of`.
+        """
+        listed = self.partitions[partition].keys
+        if listed is None:
+            return None
+        found = self._buckets_of_listed.get(partition)
+        if found is None:
+            found = {key: bucket_of(key, self.buckets) for key in listed}
+            self._buckets_of_listed[partition] = found
+        return found
 
     def bucket_in(self, partition: int, key: Any) -> int:
         """Return the bucket of *key* in *partition*; the same for all keys if it is in a cycle.

@@ -18,7 +18,7 @@ from wallaroo.dataflow.user_logs import UserLogs
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.internal_api.status import GatewayStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus, SourceStatus
 from wallaroo.gateway.settings import check_sinks
 from wallaroo.loading.frozen_code import recorded
 from wallaroo.loading.loader import ApplicationRef
@@ -177,6 +177,9 @@ class LocalRun(Lifecycle):
     def wait(self) -> str | None:
         """Wait for a stop signal, or with --until-done until everything is done.
 
+        A source that cannot be read does not keep what the others have brought from being
+        processed and delivered.
+
         Returns:
             What failed; None if nothing did.
         """
@@ -185,12 +188,13 @@ class LocalRun(Lifecycle):
                 return failure
             if self._reloader is not None:
                 self._reloader.look()
-            if self._settings.until_done and self._pause.since is None:
-                status = self.status()
-                if (problem := _source_problem(status)) is not None:
-                    return problem
-                if _is_done(status) and self._is_done_after_epoch():
-                    break
+            if (
+                self._settings.until_done
+                and self._pause.since is None
+                and _is_done(self.status())
+                and self._is_done_after_epoch()
+            ):
+                return _problem_of_sources(self.status())
         return None
 
     def drain(self) -> bool:
@@ -381,14 +385,23 @@ class LocalRun(Lifecycle):
         self._application = application
 
 
-def _source_problem(status: GatewayStatus) -> str | None:
-    """Why a source will not end; None if all may."""
-    for source in status.sources:
-        if source.failures >= _MAX_SOURCE_FAILURES or (source.ended and source.problem):
-            return f"source {source.name!r} ({source.where}) cannot continue: {source.problem}"
-    return None
+def _problem_of_sources(status: GatewayStatus) -> str | None:
+    """Why sources will not end, or have ended early; None if none has."""
+    problems = [
+        f"source {source.name!r} ({source.where}) cannot continue: {source.problem}"
+        for source in status.sources
+        if _cannot_continue(source)
+    ]
+    return "; ".join(problems) or None
+
+
+def _cannot_continue(source: SourceStatus) -> bool:
+    if source.ended:
+        return source.problem is not None
+    return source.failures >= _MAX_SOURCE_FAILURES
 
 
 def _is_done(status: GatewayStatus) -> bool:
-    ended = all(source.ended for source in status.sources)
+    """Whether nothing more comes of the sources, and all that has come is delivered."""
+    ended = all(source.ended or _cannot_continue(source) for source in status.sources)
     return ended and not (status.backlog or status.undelivered or status.waits_for_time)

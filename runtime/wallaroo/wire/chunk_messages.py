@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from wallaroo.wire.records import Block, Outputs, Packed, Tally
-from wallaroo.wire.task_metrics import StepMetrics
+from wallaroo.wire.task_metrics import StepMetrics, TaskMetrics
 
 HELLO, BEGIN, REPORT, CHANGES, FINISH = b"H", b"B", b"W", b"A", b"F"
 HOLD, RELEASE = b"O", b"U"
@@ -41,6 +41,9 @@ _NAMES = struct.Struct(">I")
 """Bytes of the first of two names."""
 _ARRIVAL = struct.Struct(">IqQ")
 """Source, nanoseconds, messages."""
+_REPORT_END = 1 + _REPORT.size
+_SIZES_BYTES, _LEVEL_BYTES = _SIZES.size, _LEVEL.size
+_STEP_BYTES, _ARRIVAL_BYTES = _STEP.size, _ARRIVAL.size
 
 
 class CheckpointPosition(NamedTuple):
@@ -254,45 +257,60 @@ def report_in(frame: bytes) -> Report:
     Raises:
         ValueError, struct.error, LookupError, TypeError: It is none.
     """
-    number, level, saving_s, *counts = _REPORT.unpack_from(frame, 1)
-    outputs_count, levels_count, sent_count, steps_count, arrivals_count, *sizes = counts
-    place = 1 + _REPORT.size
+    (
+        number,
+        level,
+        saving_s,
+        outputs_count,
+        levels_count,
+        sent_count,
+        steps_count,
+        arrivals_count,
+        rest_size,
+        changes_size,
+    ) = _REPORT.unpack_from(frame, 1)
+    place = _REPORT_END
     outputs: list[Outputs] = []
     for _ in range(outputs_count):
         sink, lengths_size, data_size = _SIZES.unpack_from(frame, place)
-        middle = place + _SIZES.size + lengths_size
-        end = middle + data_size
-        outputs.append(Outputs(sink, frame[place + _SIZES.size : middle], frame[middle:end]))
-        place = end
+        begin = place + _SIZES_BYTES
+        middle = begin + lengths_size
+        place = middle + data_size
+        outputs.append(Outputs(sink, frame[begin:middle], frame[middle:place]))
     partitions: dict[int, list[int]] = {}
     for _ in range(levels_count):
         of_level, count = _LEVEL.unpack_from(frame, place)
-        end = place + _LEVEL.size + 4 * count
-        partitions[of_level] = array("I", frame[place + _LEVEL.size : end]).tolist()
-        place = end
+        begin = place + _LEVEL_BYTES
+        place = begin + 4 * count
+        partitions[of_level] = array("I", frame[begin:place]).tolist()
     sent: list[Packed] = []
     for _ in range(sent_count):
         to_level, partition, size = _SIZES.unpack_from(frame, place)
-        end = place + _SIZES.size + size
-        sent.append(Packed(to_level, partition, frame[place + _SIZES.size : end]))
-        place = end
+        begin = place + _SIZES_BYTES
+        place = begin + size
+        sent.append(Packed(to_level, partition, frame[begin:place]))
     steps: dict[tuple[str, str], StepMetrics] = {}
     for _ in range(steps_count):
-        *figures, names_size = _STEP.unpack_from(frame, place)
-        end = place + _STEP.size + names_size
-        steps[_names(frame[place + _STEP.size : end])] = StepMetrics(*figures)
-        place = end
+        entered, left, aside, timed, seconds, unlisted, size = _STEP.unpack_from(frame, place)
+        begin = place + _STEP_BYTES
+        place = begin + size
+        steps[_names(frame[begin:place])] = StepMetrics(
+            entered, left, aside, timed, seconds, unlisted
+        )
     arrivals: dict[tuple[int, int], int] = {}
     for _ in range(arrivals_count):
-        source, at_ns, arrivals[source, at_ns] = _ARRIVAL.unpack_from(frame, place)
-        place += _ARRIVAL.size
-    rest_size, changes_size = sizes
+        source, at_ns, messages = _ARRIVAL.unpack_from(frame, place)
+        arrivals[source, at_ns] = messages
+        place += _ARRIVAL_BYTES
     end = place + rest_size
     if end + changes_size != len(frame):
         msg = f"a report of {len(frame)} bytes should have {end + changes_size}"
         raise ValueError(msg)
-    tally = Tally.from_json(json.loads(frame[place:end])) if rest_size else Tally()
-    tally.metrics.steps, tally.metrics.arrivals = steps, arrivals
+    if rest_size:
+        tally = Tally.from_json(json.loads(frame[place:end]))
+        tally.metrics.steps, tally.metrics.arrivals = steps, arrivals
+    else:
+        tally = Tally(metrics=TaskMetrics(steps, arrivals))
     return Report(number, outputs, tally, level, partitions, sent, frame[end:], saving_s)
 
 

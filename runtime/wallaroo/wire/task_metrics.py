@@ -181,17 +181,21 @@ class TaskMetrics:
 
     def merge(self, other: TaskMetrics) -> None:
         """Add the contents of *other*."""
-        for (pipeline, name), metrics in other.steps.items():
-            self.step(pipeline, name).merge(metrics)
+        for name, metrics in other.steps.items():
+            own = self.steps.get(name)
+            if own is None:
+                own = self.steps[name] = StepMetrics()
+            own.merge(metrics)
         for arrival, messages in other.arrivals.items():
             self.arrivals[arrival] = self.arrivals.get(arrival, 0) + messages
+        if not other.has_others:
+            return
         self.entities |= other.entities
         self.windows |= other.windows
         self.log_bytes |= other.log_bytes
-        if other.hot_keys:
-            for entry, count in other.hot_keys.items():
-                self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count
-            self.hot_keys = dict(_most(self.hot_keys))
+        for entry, count in other.hot_keys.items():
+            self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count
+        self.hot_keys = dict(_most(self.hot_keys))
         for state, count in other.keyed.items():
             self.keyed[state] = self.keyed.get(state, 0) + count
         for state, count in other.expired.items():

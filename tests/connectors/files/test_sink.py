@@ -105,13 +105,6 @@ def test_a_new_numbering_begins_behind_what_is_there(out: Path) -> None:
     assert out.read_bytes() == b"abcdef"
 
 
-def test_a_file_that_somebody_shortened_goes_on_at_its_end(out: Path) -> None:
-    write(out, 0, b"abc")
-    out.write_bytes(b"")
-    write(out, 1, b"def")
-    assert out.read_bytes() == b"def"
-
-
 @pytest.mark.parametrize("done", ["removed", "replaced"])
 def test_a_file_that_is_removed_or_replaced_while_it_is_written_is_told(
     out: Path, done: str
@@ -151,3 +144,38 @@ def test_a_note_that_somebody_changed_is_told(out: Path) -> None:
     sink = FileSink(out, lines=False)
     with pytest.raises(RuntimeFailure, match=r"out.position is corrupt; move it"):
         sink.open("a")
+
+
+def test_a_file_that_was_shortened_is_told_with_both_sizes(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sink = FileSink(out, lines=True)
+    sink.open("a")
+    sink.write(0, [b"one", b"two"])
+    told = "has 4 bytes, and 8 bytes of outputs were written: it was shortened"
+    os.truncate(out, 4)
+    with pytest.raises(RuntimeFailure, match=told):
+        sink.write(2, [b"three"])  # a gap of zeros would be the alternative
+    sink.close()
+    with pytest.raises(RuntimeFailure, match=told):
+        sink.open("a")
+    sink = FileSink(out, lines=True, skips_lost=True)
+    sink.open("a")
+    sink.write(2, [b"three"])
+    os.truncate(out, 4)
+    sink.write(3, [b"four"])
+    sink.close()
+    assert out.read_bytes() == b"one\nfour\n"
+
+
+def test_an_empty_file_in_the_place_of_the_old_one_gets_the_next_outputs(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sink = FileSink(out, lines=True)
+    sink.open("a")
+    sink.write(0, [b"one"])
+    sink.close()
+    out.rename(tmp_path / "out.1")
+    out.touch()
+    sink.open("a")
+    sink.write(1, [b"two"])
+    sink.close()
+    assert out.read_bytes() == b"two\n"

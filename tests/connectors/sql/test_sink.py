@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -15,6 +16,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from tests.connectors.publishing import PublishingOutbox
 from tests.gateway.harness import NOWHERE
@@ -193,6 +195,46 @@ def test_what_no_value_of_python_is_for_a_column_is_refused(
     writing.wait_until_delivered()
     assert database.rows("id") == [(number,) for number in range(20, 31)]
     assert [letter.payload for letter in writing.letters()] == [packed_row(row) for row in bad]
+    writing.stop()
+
+
+def test_a_database_that_was_restored_from_a_backup_is_told_with_both_numbers(
+    database: Written, tmp_path: Path
+) -> None:
+    writing = Writing(tmp_path / "outbox.db", database)
+    writing.publish_rows(*({"id": number} for number in range(3)))
+    writing.wait_until_delivered()
+    writing.publish_rows(*({"id": number} for number in range(20, 25)))
+    writing.wait_until_delivered()
+    writing.stop()
+    name = f"{writing.outbox.identity}-0"
+    database.execute(f"DELETE FROM {database.table} WHERE id >= 20")  # as the backup has it
+    database.execute(f"UPDATE wallaroo_outputs SET next = 3 WHERE sink = '{name}'")
+    writing.start()
+    writing.publish_rows({"id": 30})
+    wait_until(lambda: writing.writer.problem)
+    problem = writing.writer.problem or ""
+    assert f"table {database.table} of " in problem
+    assert "has the first 3 outputs, and 8 were delivered" in problem
+    assert "Output 4 to 8 is no longer kept" in problem
+    assert "on_lost='skip'" in problem
+    assert database.rows("id") == [(0,), (1,), (2,)]
+    writing.stop()
+    writing.sink = dataclasses.replace(writing.sink, skips_lost=True)
+    with capture_logs() as logs:
+        writing.start()
+        writing.wait_until_delivered()
+    assert database.rows("id") == [(0,), (1,), (2,), (30,)]
+    (told,) = [entry for entry in logs if entry["event"] == "outputs lost"]
+    assert "has the first 3 outputs, and 8 were delivered" in told["reason"]
+    writing.stop()
+    database.execute(f"DELETE FROM wallaroo_outputs WHERE sink = '{name}'")  # another database
+    writing.sink = dataclasses.replace(writing.sink, skips_lost=False)
+    with capture_logs() as logs:
+        writing.start()
+        writing.publish_rows({"id": 31})
+        writing.wait_until_delivered()
+    assert "has the first 0 outputs, and 9 were delivered" in str(logs)
     writing.stop()
 
 

@@ -139,7 +139,7 @@ class CSVRows(RowFiles):
         if isinstance(values, str):
             msg = f"{file}: the first row, which names the columns, cannot be read: {values}"
             raise FrameError(msg)
-        if len(set(values)) < len(values) or "" in values:
+        if len(set(values)) < len(values) or "" in values[1:]:  # pandas leaves its index unnamed
             msg = f"{file}: the first row is {values!r}; expected a different name for each column"
             raise FrameError(msg)
         return list(values)

@@ -53,6 +53,8 @@ class FileSinkConfig(AnySink[In_contra]):
         path: Path of the file, relative to the application's directory. It is created if necessary.
         encoder: Encoder of the outputs.
         framing: "none" to write outputs as they are, "lines" to write a line feed after each.
+        on_lost: What to do if the file has become shorter: `"stop"` writing with an error, or
+            `"skip"` what is missing.
     """
 
     connector = __package__
@@ -62,8 +64,11 @@ class FileSinkConfig(AnySink[In_contra]):
         path: str | os.PathLike[str],
         encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
         framing: Literal["none", "lines"] = "none",
+        *,
+        on_lost: Literal["stop", "skip"] = "stop",
     ) -> None:
         self.path = Path(path).absolute()
         self.encoder = encoder
         self.framing = framing
+        self.on_lost = on_lost
         self.place = calling_place()

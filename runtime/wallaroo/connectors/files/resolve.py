@@ -36,7 +36,9 @@ def sink(config: FileSinkConfig[Any], context: SinkContext) -> CustomSink:
     other = context.claimed(config.path.resolve())
     if other is not config:
         context.report(f"{config.path} is written by the sink at {other.place} already")
-    writer = FileSink(config.path, lines=lines)
+    if config.on_lost not in {"stop", "skip"}:
+        context.report(f"on_lost is {config.on_lost!r}; expected 'stop' or 'skip'")
+    writer = FileSink(config.path, lines=lines, skips_lost=config.on_lost == "skip")
     return CustomSink(
         context.name, encode, context.place, writer, joins_outputs=not lines, runs_code=False
     )

@@ -24,12 +24,14 @@ class FileSink(OutputSink):
     Args:
         path: The file.
         lines: Whether to write a line feed after each output.
+        skips_lost: Whether to go on with a file that has become shorter.
     """
 
-    def __init__(self, path: Path, *, lines: bool) -> None:
+    def __init__(self, path: Path, *, lines: bool, skips_lost: bool = False) -> None:
         self._path = path
         self._note_path = path.with_name(f"{path.name}.position")
         self._end = b"\n" if lines else b""
+        self._skips_lost = skips_lost
         self._file = -1
         self._numbering = ""
         self._next = 0
@@ -57,8 +59,9 @@ class FileSink(OutputSink):
         if not _is_at(self._path, self._file):
             msg = f"{self._path} was removed or replaced: a new file gets the next outputs"
             raise RuntimeFailure(msg)
+        self._check_size(os.fstat(self._file).st_size, self._size)
         data = memoryview(b"".join(part for output in new for part in (output, self._end)))
-        size = self._size
+        size = min(self._size, os.fstat(self._file).st_size)
         while data:
             written = os.pwrite(self._file, data, size)
             data, size = data[written:], size + written
@@ -82,9 +85,26 @@ class FileSink(OutputSink):
             raise RuntimeFailure(msg) from None
         size, noted = os.fstat(self._file).st_size, self._noted()
         self._numbering = numbering
+        is_other = noted.get("inode", 0) != os.fstat(self._file).st_ino
+        if noted.get("numbering") == numbering and not (size == 0 and is_other):
+            self._check_size(size, noted["bytes"])
         next_number = noted["next"] if noted.get("numbering") == numbering else 0
         self._note(next_number, min(size, noted.get("bytes", size)))
         os.ftruncate(self._file, self._size)
+
+    def _check_size(self, size: int, written: int) -> None:
+        """Refuse a file that has become shorter, unless it is to be appended to.
+
+        Raises:
+            RuntimeFailure: It has.
+        """
+        if size < written and not self._skips_lost:
+            msg = (
+                f"{self._path} has {size:,} bytes, and {written:,} bytes of outputs were written: "
+                "it was shortened, or restored from a backup; restore the rest, or set "
+                "on_lost='skip' to write the next outputs behind what is left"
+            )
+            raise RuntimeFailure(msg)
 
     def _noted(self) -> dict[str, Any]:
         with contextlib.suppress(FileNotFoundError):
@@ -98,7 +118,13 @@ class FileSink(OutputSink):
 
     def _note(self, next_number: int, size: int) -> None:
         """Store *size* as the position: data before it will not be truncated."""
-        noted = {"numbering": self._numbering, "next": next_number, "bytes": size}
+        inode = os.fstat(self._file).st_ino
+        noted = {
+            "numbering": self._numbering,
+            "next": next_number,
+            "bytes": size,
+            "inode": inode,
+        }
         write_durably(self._note_path, json.dumps(noted))
         self._next, self._size = next_number, size
 

@@ -35,6 +35,9 @@ class SQLSinkConfig(AnySink[In_contra]):
         options: Arguments of the driver's `connect`, such as `{"sslmode": "verify-full"}`.
         on_refused: What to do with outputs that the database refuses because of their values:
             `"set-aside"` as dead letters, or `"wait"` and try again.
+        on_lost: What to do if the database has lost outputs that were delivered, because it was
+            restored from a backup or failed over: `"stop"` writing with an error, or `"skip"` them
+            with a warning.
 
     Example:
         >>> SQLSinkConfig("sqlite:////tmp/shop.db", "totals", dict, key=["item"]).table
@@ -54,6 +57,7 @@ class SQLSinkConfig(AnySink[In_contra]):
         password_file: str | os.PathLike[str] | None = None,
         options: Mapping[str, Any] | None = None,
         on_refused: Literal["set-aside", "wait"] = "set-aside",
+        on_lost: Literal["stop", "skip"] = "stop",
     ) -> None:
         self.url = url
         self.table = table
@@ -63,4 +67,5 @@ class SQLSinkConfig(AnySink[In_contra]):
         self.password_file = secret_file(password_file)
         self.options = dict(options or {})
         self.on_refused = on_refused
+        self.on_lost = on_lost
         self.place = calling_place()

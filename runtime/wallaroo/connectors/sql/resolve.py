@@ -34,6 +34,8 @@ class SQLSink(Sink):
     """Arguments of the driver."""
     sets_aside: bool = True
     """Whether outputs that are refused become dead letters."""
+    skips_lost: bool = False
+    """Whether to go on if the database has lost outputs that were delivered."""
 
     @property
     def where(self) -> str:  # noqa: D102
@@ -66,6 +68,7 @@ def sink(config: SQLSinkConfig[Any], context: SinkContext) -> SQLSink:
         config.password_file,
         config.options,
         config.on_refused == "set-aside",
+        config.on_lost == "skip",
     )
 
 
@@ -85,6 +88,8 @@ def _problems(config: SQLSinkConfig[Any]) -> Iterator[str]:
         yield f"key is the text {config.key!r}; expected a list of columns: [{config.key!r}]"
     if config.on_refused not in {"set-aside", "wait"}:
         yield f"on_refused is {config.on_refused!r}; expected 'set-aside' or 'wait'"
+    if config.on_lost not in {"stop", "skip"}:
+        yield f"on_lost is {config.on_lost!r}; expected 'stop' or 'skip'"
     for name in config.options:
         if _PASSWORD.fullmatch(str(name)):
             yield f"options has {name!r}, a secret: write it to a file, and pass password_file"

@@ -61,6 +61,8 @@ class SinkTable:
             self._insert = self._insertion()
             own.create_all(self._connection)
             self._connection.commit()
+            self.is_new = False
+            """Whether the database knew nothing of the sink."""
             self.next = self._noted()
             """Number of the next output, from 0 on."""
         except BaseException:
@@ -196,6 +198,7 @@ class SinkTable:
         with self._connection.begin():
             found = self._connection.execute(sa.select(self._outputs.c.next).where(mine)).scalar()
             if found is None:
+                self.is_new = True
                 self._connection.execute(
                     sa.insert(self._outputs).values(sink=self._numbering, next=0)
                 )
