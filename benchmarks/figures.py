@@ -217,8 +217,8 @@ def contention(settings: Settings, scratch: Path) -> Iterator[Figure]:
         yield Figure(f"{what}, from their end until all is out", shared.drained_s, "s")
 
 
-def publishing(settings: Settings, scratch: Path) -> list[Figure]:
-    """What publishing every few milliseconds costs: changes of state, and commits."""
+def publishing(settings: Settings, _scratch: Path) -> list[Figure]:
+    """What saving changes of state every few milliseconds costs."""
     found: list[Figure] = []
     for state in published.states(settings.many_keys, settings.many_keys // 10):
         for rate in published.RATES:
@@ -237,19 +237,6 @@ def publishing(settings: Settings, scratch: Path) -> list[Figure]:
                         },
                     )
                 )
-    for how, interval_s, taken in published.in_turns(settings.seconds / 4, scratch):
-        found.append(
-            Figure(
-                f"commits, {how}, every {1000 * interval_s:g} ms at 10,000 messages/s",
-                taken.at(0.5),
-                "ms",
-                detail={
-                    "p99": taken.at(0.99),
-                    "p99.9": taken.at(0.999),
-                    "publications": taken.publications,
-                },
-            )
-        )
     return found
 
 

@@ -12,7 +12,7 @@ import structlog
 from click.testing import CliRunner
 from rich.console import Console
 
-from tests.gateway.dead_letters.test_store import OF_ONE, Databases, call
+from tests.gateway.dead_letters.test_store import OF_ONE, Stored, call
 from wallaroo.cli.main import _Group
 from wallaroo.cli.receive import _escape
 from wallaroo.errors import ApplicationError
@@ -50,11 +50,11 @@ def test_logs(terminal: bool, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_dead_letters(tmp_path: Path) -> None:
-    databases = Databases(tmp_path)
-    databases.accept(NASTY.encode("utf-8", "surrogateescape"))
+    stored = Stored(tmp_path)
+    stored.accept(NASTY.encode("utf-8", "surrogateescape"))
     nasty = NASTY.replace("\udc80", "")
-    databases.publish(OF_ONE._replace(arrival=0, key=nasty, error=nasty, message=nasty, step=nasty))
-    databases.close()
+    stored.publish(OF_ONE._replace(arrival=0, key=nasty, error=nasty, message=nasty, step=nasty))
+    stored.close()
     listed = call("list", "--state-dir", str(tmp_path)).output
     assert is_safe(listed)
     assert len(listed.splitlines()) == 1
