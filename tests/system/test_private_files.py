@@ -163,9 +163,10 @@ def test_a_gateway_of_its_own_creates_private_files_and_reports_an_open_director
         assert gateway.stop() == 0
     finally:
         gateway.__exit__()
-    created = {path.name: mode(path) for path in state.iterdir()}
-    assert {"journal.db", "outbox.db"} <= created.keys()
-    assert set(created.values()) == {0o600}
+    files = [path for path in state.rglob("*") if path.is_file()]
+    assert {"log-mark", "letters.db"} <= {path.name for path in files}
+    assert {mode(path) for path in files} == {0o600}
+    assert mode(state / "log") == 0o700
 
 
 def test_an_executor_passes_the_umask_on(monkeypatch: pytest.MonkeyPatch) -> None:
