@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.helpers import PATIENCE_S
@@ -68,8 +68,11 @@ class StandIn:
         tally: Tally | None = None,
         changes: bytes = b"",
         patient: bool = True,
+        before: Callable[[], None] = lambda: None,
     ) -> None:
         """Let the next chunk have these results, and wait until it is published.
+
+        *before* is called just before it is reported.
 
         Raises:
             RuntimeFailure: The gateway has gone before it was published, and *patient* is not set.
@@ -81,7 +84,7 @@ class StandIn:
         self._made.append(Report(number, outputs, tally, changes=changes))
         while True:
             try:
-                return self._publish(number)
+                return self._publish(number, before)
             except (OSError, EOFError, RuntimeFailure) as error:
                 self.close()
                 if not patient:
@@ -94,9 +97,9 @@ class StandIn:
             frames.close()
         self._frames = None
 
-    def _publish(self, number: int) -> None:
+    def _publish(self, number: int, before: Callable[[], None]) -> None:
         reader, driver = self._connected()
-        while (task := self._task(reader)) < number:
+        while (task := self._task(reader, before)) < number:
             pass
         assert task == number, "it was published already"
         while self._published(driver) < number:
@@ -109,11 +112,13 @@ class StandIn:
                 return max((one.last for one in news_in(frame).publications), default=0)
         raise EOFError
 
-    def _task(self, reader: FrameSocket) -> int:
+    def _task(self, reader: FrameSocket, before: Callable[[], None]) -> int:
         """Report the next chunk; returns its number."""
         while (frame := reader.receive()) is not None:
             if frame[:1] == TASK:
                 number = task_in(frame).number
+                if number == len(self._made):
+                    before()
                 reader.send(*pack_report(self._made[number - 1]))
                 return number
             self._begin(reader)  # an epoch has ended

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +18,9 @@ from tests.gateway.harness import U32, outputs
 from tests.gateway.stand_in import RUN, StandIn, journal_of
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.consistency.agreement import OUTBOX
+from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.outbox.published import published_changes
+from wallaroo.gateway.store import published_changes
 
 APP = """
 import pathlib
@@ -42,13 +43,19 @@ def application_setup(args):
     return builder.build()
 """
 
+QUIET = APP.replace(
+    "wallaroo.GenSourceConfig(Numbers())",
+    'wallaroo.FileSourceConfig(out.with_name("none"), bytes.decode, framing="lines", follow=True)',
+)
+"""The same, whose sources have nothing."""
+
 
 class Killed:
     """An application's gateway, as a process that is killed and started again."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, app: str = APP) -> None:
         self._directory = directory
-        (directory / "app.py").write_text(APP)
+        (directory / "app.py").write_text(app)
         self.out, self.lines = directory / "out.txt", directory / "lines.txt"
         self.faults = directory / "faults"
         self.faults.mkdir()
@@ -92,6 +99,12 @@ def killed() -> Iterator[Killed]:
         yield Killed(Path(directory))
 
 
+@pytest.fixture
+def quiet() -> Iterator[Killed]:
+    with tempfile.TemporaryDirectory() as directory:
+        yield Killed(Path(directory), QUIET)
+
+
 def test_what_is_read_comes_once_and_in_order_through_any_number_of_kills(killed: Killed) -> None:
     killed.lines.write_text("".join(f"{line}\n" for line in range(30_000)))
     for turn in range(1, 7):
@@ -124,26 +137,41 @@ def test_what_is_written_is_there_once_through_any_number_of_kills(killed: Kille
 
 
 def changes_in(state: Path) -> list[bytes]:
-    """The changes of state that the outbox has."""
-    return published_changes(state / OUTBOX, RUN, 0) or []
+    """The changes of state that the log has."""
+    return published_changes(state / LOG, RUN, 0) or []
 
 
-@pytest.mark.parametrize("place", ["outbox-before-publish", "outbox-after-publish"])
+@pytest.mark.parametrize(
+    ("place", "is_published"),
+    [
+        ("chunks-before-publish", False),
+        ("log-before-write", False),
+        ("log-after-write", True),  # the machine has not stopped
+        ("log-after-sync", True),
+        ("outbox-after-publish", True),
+    ],
+)
 def test_outputs_and_changes_of_state_are_published_together_or_not_at_all(
-    killed: Killed, place: str
+    quiet: Killed, place: str, is_published: bool
 ) -> None:
-    with killed.running():
-        killed.engine.publish(outputs(b"0"), changes=b"0")
-    assert changes_in(killed.state) == [b"0"]
-    with killed.started() as (_, gateway):
-        (killed.faults / place).touch()
+    with quiet.started() as (client, gateway):
+        quiet.engine.publish(outputs(b"0"), changes=b"0")
+        wait_until(lambda: not client.status().undelivered, "the delivery")
+        assert changes_in(quiet.state) == [b"0"]
+
+        def arm() -> None:
+            time.sleep(0.3)  # until the next write is the publication's
+            (quiet.faults / place).touch()
+
         with pytest.raises(RuntimeFailure):
-            killed.engine.publish(outputs(b"1"), changes=b"1", patient=False)
+            quiet.engine.publish(outputs(b"1"), changes=b"1", patient=False, before=arm)
         assert gateway.wait(PATIENCE_S) != 0
-    published = [b"0", b"1"] if place == "outbox-after-publish" else [b"0"]
-    assert changes_in(killed.state) == published
-    with killed.running() as client:
+    published = [b"0", b"1"] if is_published else [b"0"]
+    assert changes_in(quiet.state) == published
+    with quiet.running() as client:
         assert client.status().published == len(published)
-        killed.engine.publish(outputs(b"2"), changes=b"2")
+        quiet.engine.publish(outputs(b"2"), changes=b"2")
         assert client.status().published == 3
-    assert changes_in(killed.state) == [b"0", b"1", b"2"]
+        wait_until(lambda: not client.status().undelivered, "the delivery")
+    assert changes_in(quiet.state) == [b"0", b"1", b"2"]
+    assert quiet.out.read_text().splitlines() == ["0", "1", "2"]

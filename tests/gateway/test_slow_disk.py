@@ -13,13 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import outputs
+from tests.gateway.harness import opened, outputs
 from tests.gateway.stand_in import StandIn
 from tests.helpers import PATIENCE_S, WORD_COUNT, free_address, wait_until
 from wallaroo.client import Sender
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.run.background_run import BackgroundRun
 
 SOURCE = "Split and Count"
@@ -128,8 +126,7 @@ def test_messages_share_syncs_and_the_gateway_answers_during_one(
     gateway.process.send_signal(signal.SIGTERM)
     assert gateway.wait(PATIENCE_S) == 0
     assert not [event for event in gateway.events if event.get("level") == "error"]
-    journal = Journal(tmp_path / "state/journal.db", JournalLimits())
-    found = b"".join(chunk.data for block in journal.read(0, len(sent)) for chunk in block)
-    assert journal.end == len(sent)
-    journal.close()
+    with opened(tmp_path / "state") as store:
+        found = b"".join(block.data for block in store.journal.read(0, len(sent)))
+        assert store.journal.end == len(sent)
     assert found == b"".join(len(one).to_bytes(4, "big") + one for one in sent)
