@@ -382,6 +382,7 @@ class Journal:
             if end > self._consumed:
                 self._consumed = end
                 self._writer.append_unsynced(NOTED, pack_noted(consumed=end))
+                self._writer.wake()
             before = self._blocks.stored_bytes
             self._blocks.consume(self._consumed)
             self._buffer.note_deleted(before - self._blocks.stored_bytes)

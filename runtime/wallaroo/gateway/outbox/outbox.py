@@ -304,6 +304,7 @@ class Outbox:
         with self._changed:
             self._chunks.forget(query, until)
             self._writer.append(NOTED, pack_noted(forgotten=[query, until]))
+            self._writer.wake()
 
     # --- outputs ---------------------------------------------------------------------------------
 
