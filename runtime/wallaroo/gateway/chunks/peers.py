@@ -224,8 +224,13 @@ class PeerListener:
         if self.proof is None:
             self._server = await loop.create_unix_server(peer, sock=self._socket, backlog=_BACKLOG)
         else:
+            limit = None if self._context is None else self._hello_s
             self._server = await loop.create_server(
-                peer, sock=self._socket, backlog=_BACKLOG, ssl=self._context
+                peer,
+                sock=self._socket,
+                backlog=_BACKLOG,
+                ssl=self._context,
+                ssl_handshake_timeout=limit,
             )
 
     def close(self) -> None:
