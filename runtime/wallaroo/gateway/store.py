@@ -31,6 +31,8 @@ FORMAT = 4
 """Version of what the records of the log say."""
 _RELEASE_EVERY_S = 0.1
 """Time between two looks whether segments are needed."""
+_RELEASE_SHARE = 50
+"""Looks take at most one part of so many of the time."""
 _CARRIED_BYTES = 16 * 1024**2
 """Bytes of outputs in a segment that are moved out of it, if nothing else of it is needed."""
 
@@ -124,9 +126,10 @@ class Store:
         self.on_turned()
         now = time.monotonic()
         if now - self._released_at >= _RELEASE_EVERY_S:
-            self._released_at = now
             self.outbox.store_letters()
             self._release()
+            # a long queue of outputs takes long to look at
+            self._released_at = now + _RELEASE_SHARE * (time.monotonic() - now)
         left = [wait for wait in (self.journal.until_tick(), again_s) if wait is not None]
         return min(left) if left else None
 
@@ -209,16 +212,16 @@ class Store:
                 return
             needed = [self.journal.needed_from, self.outbox.needed_from]
             low = min((at for at in needed if at is not None), default=segments.end)
+            if low < oldest_end:
+                return
             outputs = self.outbox.outputs_needed_from
-            if outputs is not None and outputs < oldest_end <= low:
+            if outputs is not None and outputs < oldest_end:
                 size = self.outbox.outputs_before(oldest_end)
                 if size <= _CARRIED_BYTES and not self._is_releasing and not self.writer.is_stuck:
                     self._release_later(oldest_end, self.outbox.carry(oldest_end))
                 return
             if outputs is not None:
                 low = min(low, outputs)
-            if low < oldest_end:
-                return
             if segments.durable == segments.next - 1 or self.writer.is_stuck:
                 segments.release(low)
             elif not self._is_releasing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -177,11 +178,13 @@ class OutputQueues:
         Raises:
             DamagedLog: They are not as they were written.
         """
-        for one in self._of(sink).waiting:
-            if one.piece.last > after:
-                outputs = one.outputs or outputs_in(self._log.read(one.address).payload)
-                return Delivery(one.piece.last, outputs, one.piece.number)
-        return None
+        waiting = self._of(sink).waiting
+        place = bisect_right(waiting, after, key=lambda one: one.piece.last)
+        if place == len(waiting):
+            return None
+        one = waiting[place]
+        outputs = one.outputs or outputs_in(self._log.read(one.address).payload)
+        return Delivery(one.piece.last, outputs, one.piece.number)
 
     def whole(self, sink: int, position: int) -> int:
         """Number of the last output up to *position* that ends what is delivered together."""
