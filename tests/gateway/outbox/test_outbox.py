@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import threading
+import time
 from array import array
 from collections.abc import Iterator
 from functools import partial
@@ -230,7 +231,9 @@ def test_numbers_have_no_gap_and_no_output_is_twice_wherever_a_kill_was(tmp_path
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "Log", partial(Log, segment_bytes=4_000))
-        with opened_store(directory) as store:
+        with pytest.MonkeyPatch.context() as keeping, opened_store(directory) as store:
+            keeping.setattr(store_module, "_RELEASE_EVERY_S", 3600.0)  # a kill has left all of it
+            store._released_at = time.monotonic()
             for chunk in chunks[:5]:
                 publish_chunks(store, chunk)
             assert len(segments(directory)) > 5
