@@ -72,6 +72,14 @@ def test_a_log_of_another_version_is_refused(
         pass
 
 
+def test_a_directory_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").touch()
+    told = "journal.db was written by an earlier version of wallaroo"
+    with pytest.raises(RuntimeFailure, match=told), opened(tmp_path):
+        pass
+    assert not (tmp_path / LOG).exists()
+
+
 def test_a_database_that_turns_out_malformed_while_it_is_used_is_named(tmp_path: Path) -> None:
     file = tmp_path / "letters.db"
     with contextlib.closing(connect(file)) as database:

@@ -29,6 +29,8 @@ from wallaroo.gateway.writer import LogWriter
 
 FORMAT = 4
 """Version of what the records of the log say."""
+_EARLIER = "journal.db"
+"""Where versions before format 4 had accepted messages."""
 _RELEASE_EVERY_S = 0.1
 """Time between two looks whether segments are needed."""
 _RELEASE_SHARE = 50
@@ -168,6 +170,12 @@ class Store:
     # --- recovery --------------------------------------------------------------------------------
 
     def _recover(self, sources: Sequence[str], *, skip_damaged: bool) -> None:
+        if (earlier := self._directory / _EARLIER).exists():  # its messages would be ignored
+            msg = (
+                f"{earlier} was written by an earlier version of wallaroo, which this one does "
+                "not read; give another --state-dir"
+            )
+            raise RuntimeFailure(msg)
         damage = Damage(self._directory, self._letters, sources, skips=skip_damaged)
         found = Contents(self.journal, self.outbox)
         for record in self.writer.log.recover(skip=damage.skip if skip_damaged else None):
