@@ -103,7 +103,8 @@ class Store:
         self.on_gather: Callable[[], None] = lambda: None
         """Called in a turn to publish what can be published."""
         self.writer.gather = self._gather
-        self._released_at = 0.0
+        self._release_at = 0.0
+        """When to look again whether segments are needed."""
         self._is_releasing = False
         """Whether segments go once what was appended is on disk."""
         self._closed = False
@@ -127,13 +128,16 @@ class Store:
         again_s = self.writer.turn()
         self.on_turned()
         now = time.monotonic()
-        if now - self._released_at >= _RELEASE_EVERY_S:
+        if now >= self._release_at:
             self.outbox.store_letters()
             self._release()
             # a long queue of outputs takes long to look at
-            self._released_at = now + _RELEASE_SHARE * (time.monotonic() - now)
-        left = [wait for wait in (self.journal.until_tick(), again_s) if wait is not None]
-        return min(left) if left else None
+            took = time.monotonic() - now
+            self._release_at = now + max(_RELEASE_EVERY_S, _RELEASE_SHARE * took)
+        left = [self.journal.until_tick(), again_s]
+        if self.writer.log.oldest_end is not None:
+            left.append(max(0.0, self._release_at - now))
+        return min((wait for wait in left if wait is not None), default=None)
 
     def close(self) -> None:
         """Write what was handed in, then close everything."""
