@@ -13,6 +13,10 @@ from pathlib import Path
 from tests.chaos.groups import Fault, Group
 from tests.chaos.system import GO_ON, KILL, PATIENCE_S, STOP, System
 from wallaroo.client import Sender
+from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.log.records import HEADER
+from wallaroo.gateway.log.scan import scan
+from wallaroo.gateway.log.segments import HEAD_BYTES, parsed_head
 from wallaroo.wire.acknowledged import PAYLOADS
 
 STOP_S = 3.0
@@ -25,9 +29,9 @@ FLOOD_BYTES = 4096
 GATEWAY_BYTES = 1024**3
 """Memory that a gateway takes at most, whatever comes."""
 GATEWAY_PLACES = (
-    "journal-before-commit",
-    "journal-after-commit",
-    "outbox-before-publish",
+    "log-before-write",
+    "log-after-write",
+    "log-after-sync",
     "outbox-after-publish",
     "sink-in-mid-delivery",
 )
@@ -100,13 +104,26 @@ def _torn_write(system: System, chance: random.Random) -> bool:
     try:
         gateway = system.processes("gateway")
         system.signal(KILL, *gateway)
-        log = system.gateway_files / "journal.db-wal"
+        log = system.gateway_files / LOG
         if gateway and log.exists():
-            with log.open("ab") as file:
+            segment, end = _end_of(log)
+            with segment.open("rb+") as file:
+                file.seek(end)
                 file.write(chance.randbytes(chance.randint(1, 40_000)))
         return bool(gateway)
     finally:
         system.signal(GO_ON, *driver)
+
+
+def _end_of(log: Path) -> tuple[Path, int]:
+    """The last segment of a log, and where its last record ends."""
+    segment = max(log.glob("log-*"))
+    head = parsed_head(segment.read_bytes(), segment)
+    assert head is not None
+    end = head.address
+    for record in scan(log):
+        end = record.address + HEADER.size + len(record.payload)
+    return segment, end - head.address + HEAD_BYTES
 
 
 def _receiver(manner: str) -> Fault:
@@ -245,7 +262,7 @@ _COMMON: Mapping[str, Fault] = {
     "kill at worker-in-user-code": killing_at("worker-in-user-code"),
     "disk full for the gateway": _full_disk("gateway"),
     "disk full for the checkpoint": _full_disk("java"),
-    "torn last write of the journal": _torn_write,
+    "torn last write of the log": _torn_write,
     "receiver closes at once": _receiver("slamming"),
     "receiver reads nothing, then is gone": _receiver("deaf"),
     "receiver of 1 kB/s": _receiver("slow"),

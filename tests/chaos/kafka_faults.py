@@ -31,9 +31,9 @@ _COORDINATORS = ("__consumer_offsets", "__transaction_state")
 _EXISTING = (
     *("kill a worker", "kill the gateway", "kill the driver", "kill Spark's Java"),
     *("kill everything at once", "stop the workers for 3 s", "stop the gateway for 3 s"),
-    *("kill at journal-before-commit", "kill at journal-after-commit"),
-    *("kill at outbox-before-publish", "kill at outbox-after-publish"),
-    *("disk full for the gateway", "clock stepped backwards", "torn last write of the journal"),
+    *("kill at log-before-write", "kill at log-after-write", "kill at log-after-sync"),
+    "kill at outbox-after-publish",
+    *("disk full for the gateway", "clock stepped backwards", "torn last write of the log"),
 )
 _EXISTING_AT_SEAMS = (
     *("kill the first stage", "kill at chunks-before-publish"),

@@ -38,10 +38,10 @@ WITH_SS = pytest.mark.skipif(
     shutil.which("ss") is None, reason="ss (package iproute2) is not installed"
 )
 SHORT = [
-    "kill at journal-before-commit",
+    "kill at log-before-write",
     "kill at outbox-after-publish",
     "kill at sink-in-mid-delivery",
-    "torn last write of the journal",
+    "torn last write of the log",
     "clock stepped backwards",
     "flood ten times faster than the engine",
     "kill everything at once",

@@ -71,7 +71,7 @@ def test_commands_on_the_state_look_there(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_state_is_not_shipped_to_other_machines(tmp_path: Path) -> None:
     directory = tmp_path / "votes"
-    for name in ("application.py", "data/rates.csv", ".wallaroo/votes/journal.db"):
+    for name in ("application.py", "data/rates.csv", ".wallaroo/votes/letters.db"):
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).touch()
     shipping._archive(directory, tmp_path / "archive.zip")
