@@ -201,7 +201,7 @@ def test_what_no_value_of_python_is_for_a_column_is_refused(
 def test_a_database_that_was_restored_from_a_backup_is_told_with_both_numbers(
     database: Written, tmp_path: Path
 ) -> None:
-    writing = Writing(tmp_path / "outbox.db", database)
+    writing = Writing(tmp_path, database)
     writing.publish_rows(*({"id": number} for number in range(3)))
     writing.wait_until_delivered()
     writing.publish_rows(*({"id": number} for number in range(20, 25)))
