@@ -350,7 +350,7 @@ def test_closing_does_not_pretend_that_messages_came(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         answers: list[bool] = []
         waiting = threading.Thread(
-            target=lambda: answers.append(journal.wait_accepted(0, 1, PATIENCE_S))
+            target=lambda: answers.append(journal.wait_accepted(0, 1, 10 * PATIENCE_S))
         )
         waiting.start()
     waiting.join(PATIENCE_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -169,13 +170,15 @@ def test_to_make_room_for_a_stream_nobody_waits_for_the_disk(tmp_path: Path) -> 
 
 
 def test_a_stream_that_was_forgotten_begins_anew_on_disk_at_once(tmp_path: Path) -> None:
-    path = tmp_path
+    path, copy = tmp_path / "state", tmp_path / "copy"
+    path.mkdir()
     old, other, new = (StreamName(0, name) for name in ("old", "other", "new"))
     _with_message(path, old, 7, days_ago=31)
     _with_message(path, other, 9, days_ago=31, opener=THERE)
     with journal_in(path, streams=2) as journal:
         assert journal.stream_positions.open(new, ELSEWHERE) == 0
         assert journal.stream_positions.open(old, HERE) == 0
-        # no message has come since
-    with journal_in(path) as journal:
-        assert [journal.stream_positions.last(name) for name in (old, other)] == [0, 0]
+        shutil.copytree(path, copy)  # no message has come since
+    for directory in (path, copy):
+        with journal_in(directory) as journal:
+            assert [journal.stream_positions.last(name) for name in (old, other)] == [0, 0]

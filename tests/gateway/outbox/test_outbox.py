@@ -244,6 +244,7 @@ def test_numbers_have_no_gap_and_no_output_is_twice_wherever_a_kill_was(tmp_path
                     last = 0 if progress is None else progress.chunk
                     publish_chunks(store, chunks[last])
             with opened_store(copy) as store:
+                assert store.outbox.undelivered == 4 * (last + 1)
                 for sink in (0, 1):
                     found = waiting(store.outbox, sink)
                     expected = [
@@ -299,3 +300,24 @@ def test_outputs_that_move_are_where_they_were_until_they_are_on_disk(tmp_path: 
                 store.writer.log.release(oldest_end)
             assert not oldest.exists()
             assert waiting(store.outbox, 1) == [(1, b"waits")]
+
+
+def test_outputs_of_a_publication_that_is_not_on_disk_yet_keep_their_segment(
+    tmp_path: Path,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "Log", partial(Log, segment_bytes=5_000))
+        with opened_store(tmp_path) as store:
+            publish(store.outbox, 0, b"first" * 1_000)
+            store.outbox.delivered(0, 1)
+            with store.writer.changed:
+                begin = store.writer.log.end
+                made = [outputs(b"x" * 5_000, to=sink) for sink in range(3)]
+                store.outbox.publish("run", [finished(2, *made)])
+                assert store.outbox.outputs_needed_from is None
+                assert store.outbox.needed_from == begin
+                store.writer.flush()
+                assert store.outbox.needed_from is None
+                needed = store.outbox.outputs_needed_from
+                assert needed is not None
+                assert begin <= needed <= begin + 2_000  # there may be a snapshot before them
