@@ -166,12 +166,13 @@ def test_a_run_whose_gateway_cannot_come_back_ends_and_says_why(tmp_path: Path) 
     ):
         send(running.sources[SOURCE], [b"a b"])
         receiver.wait_for(2)
-        (tmp_path / "journal.db").write_bytes(b"scribbled over")
+        (segment,) = (tmp_path / "log").iterdir()
+        segment.write_bytes(b"scribbled over")
         kill_gateway(running)
         assert running.process.wait(PATIENCE_S) == 1
     last = str(running.events[-1]["event"])
-    journal = tmp_path / "journal.db"
-    assert f"{journal} is damaged: database disk image is malformed; restore" in last
+    assert f"{segment} is damaged: its first bytes" in last
+    assert "are not as written; restore" in last
     assert not [event for event in running.events if "Traceback" in event["event"]]
 
 
