@@ -233,7 +233,7 @@ def test_numbers_have_no_gap_and_no_output_is_twice_wherever_a_kill_was(tmp_path
         patch.setattr(writer, "Log", partial(Log, segment_bytes=4_000))
         with pytest.MonkeyPatch.context() as keeping, opened_store(directory) as store:
             keeping.setattr(store_module, "_RELEASE_EVERY_S", 3600.0)  # a kill has left all of it
-            store._released_at = time.monotonic()
+            store._release_at = time.monotonic() + 3600.0
             for chunk in chunks[:5]:
                 publish_chunks(store, chunk)
             assert len(segments(directory)) > 5
