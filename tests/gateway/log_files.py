@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +31,12 @@ def segments(directory: Path) -> list[Path]:
 
 def places(directory: Path, *kinds: int) -> list[Place]:
     """The records of these *kinds*, or all if none are given, in the log of *directory*."""
+    while True:
+        with contextlib.suppress(FileNotFoundError):  # it was released meanwhile
+            return _places(directory, kinds)
+
+
+def _places(directory: Path, kinds: Sequence[int]) -> list[Place]:
     found, heads = [], []
     for file in segments(directory):
         head = parsed_head(file.read_bytes()[:HEAD_BYTES], file)

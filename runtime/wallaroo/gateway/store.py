@@ -249,6 +249,7 @@ class Store:
             self.writer.log.release(low)
 
         self.writer.when_durable(release)
+        self.writer.sync_soon()
         self.writer.wake()
 
 

@@ -103,13 +103,17 @@ class LogWriter:
 
     def append_lazily(self, kind: int, *parts: bytes | bytearray | memoryview) -> int:
         """Add a record that is synced with the next one, or some milliseconds later."""
-        if self._sync_at is None:
-            self._sync_at = time.monotonic() + LAZY_S
+        self.sync_soon()
         return self.log.append(kind, *parts)
 
     def append_unsynced(self, kind: int, *parts: bytes | bytearray | memoryview) -> int:
         """Add a record that may be lost with the end of the machine, if no other follows."""
         return self.log.append(kind, *parts)
+
+    def sync_soon(self) -> None:
+        """Let what is appended be synced some milliseconds later, though nobody waits for it."""
+        if self._sync_at is None:
+            self._sync_at = time.monotonic() + LAZY_S
 
     def when_durable(self, then: Callable[[], None]) -> None:
         """Call *then*, with `changed` held, once all that is appended is surely on disk."""
