@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import signal
 import socket
 import threading
@@ -19,6 +20,7 @@ from tests.spark.harness import (
     Receiver,
     frame,
     kill_gateway,
+    processes,
     run,
     send,
 )
@@ -166,9 +168,11 @@ def test_a_run_whose_gateway_cannot_come_back_ends_and_says_why(tmp_path: Path) 
     ):
         send(running.sources[SOURCE], [b"a b"])
         receiver.wait_for(2)
+        (gateway,) = processes(running, " wallaroo gateway ")
+        os.kill(gateway, signal.SIGSTOP)  # so that it writes nothing more
         (segment,) = (tmp_path / "log").iterdir()
         segment.write_bytes(b"scribbled over")
-        kill_gateway(running)
+        os.kill(gateway, signal.SIGKILL)
         assert running.process.wait(PATIENCE_S) == 1
     last = str(running.events[-1]["event"])
     assert f"{segment} is damaged: its first bytes" in last
