@@ -175,8 +175,9 @@ def test_a_run_whose_gateway_cannot_come_back_ends_and_says_why(tmp_path: Path) 
         os.kill(gateway, signal.SIGKILL)
         assert running.process.wait(PATIENCE_S) == 1
     last = str(running.events[-1]["event"])
-    assert f"{segment} is damaged: its first bytes" in last
-    assert "are not as written; restore" in last
+    lost = "messages 0 to 0, which were accepted, are missing"
+    assert f"{tmp_path / 'log'} is damaged: {lost}" in last
+    assert "restore the log and the checkpoint" in last
     assert not [event for event in running.events if "Traceback" in event["event"]]
 
 
