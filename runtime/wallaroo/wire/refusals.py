@@ -56,6 +56,6 @@ def beginning(data: bytes) -> str:
 
     Example:
         >>> beginning(b"x" * 200)[-8:], beginning(b"ab")
-        ("xxxxx'…", "b'ab'")
+        ("xxxxxx'…", "b'ab'")
     """
     return repr(data[:_SHOWN_BYTES]) + ("…" if len(data) > _SHOWN_BYTES else "")
