@@ -10,6 +10,7 @@ from wallaroo.engine.realtime.placement import is_local
 from wallaroo.engine.realtime.reports import Reports
 from wallaroo.engine.realtime.settings import SETTINGS, local_master, slots_of
 from wallaroo.engine.settings import EngineSettings
+from wallaroo.engine.spark.java import TUNING
 from wallaroo.engine.spark.kubernetes import SLOTS_VARIABLE
 from wallaroo.engine.spark.session import Launch, SparkSettings
 from wallaroo.engine.spark.user_settings import check
@@ -21,6 +22,7 @@ _ON_EXECUTORS = {
     # a partition stays where its process is
     "spark.locality.wait": "3s",
 }
+_JAVA_OPTIONS = "spark.executor.defaultJavaOptions"
 _CORES, _CORES_REQUESTED = "spark.executor.cores", "spark.kubernetes.executor.request.cores"
 
 
@@ -40,6 +42,7 @@ def launch(settings: EngineSettings, layout: StateLayout, scratch: Path) -> Laun
     else:
         master = settings.master
         chosen = {**_ON_EXECUTORS, **chosen, "spark.jars": _with_jar(chosen)}
+        chosen.setdefault(_JAVA_OPTIONS, " ".join(TUNING))
         chosen["spark.executor.instances"] = str(settings.workers)
     if master.startswith("k8s://"):
         # one executor is enough, and the tasks are spread over all that are there; one task

@@ -91,6 +91,23 @@ def _candidates() -> list[str]:
     return candidates
 
 
+TUNING = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-XX:-UsePerfData",
+    # Java only copies rows: fast compilation matters more than the best
+    # code, and threads of compilers and collectors must not compete with the workers
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    # with the defaults of these, Java stops for a full collection of 100 to 200 ms whenever it
+    # has compiled a few megabytes of code, or loaded some thousands of classes
+    "-XX:ReservedCodeCacheSize=240m",
+    "-XX:MetaspaceSize=256m",
+    # threads that have run out of memory leave the others waiting for them, in silence
+    "-XX:+ExitOnOutOfMemoryError",
+)
+"""Options of each virtual machine of Spark, which is here to move rows."""
+
+
 def java_command(
     java: str, memory: str, options: Sequence[str], jars: Sequence[Path] = ()
 ) -> list[str]:
@@ -105,18 +122,7 @@ def java_command(
     return [
         java,
         f"-Xmx{memory}",
-        "-XX:+IgnoreUnrecognizedVMOptions",
-        "-XX:-UsePerfData",
-        # Java only copies rows: fast compilation matters more than the best
-        # code, and threads of compilers and collectors must not compete with the workers
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        # with the defaults of these, Java stops for a full collection of 100 to 200 ms whenever it
-        # has compiled a few megabytes of code, or loaded some thousands of classes
-        "-XX:ReservedCodeCacheSize=240m",
-        "-XX:MetaspaceSize=256m",
-        # threads that have run out of memory leave the others waiting for them, in silence
-        "-XX:+ExitOnOutOfMemoryError",
+        *TUNING,
         "-Djdk.reflect.useDirectMethodHandle=false",
         "-Dio.netty.tryReflectionSetAccessible=true",
         "-Dio.netty.noUnsafe=false",
