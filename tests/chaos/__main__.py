@@ -6,12 +6,14 @@ import argparse
 import itertools
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.chaos import history
 from tests.chaos.catalogue import FAULTS, faults_of, lacking
 from tests.chaos.report import PARTS, Report, Spell, write
 from tests.chaos.system import RATE, System
@@ -25,6 +27,7 @@ from tests.chaos.turn import (
 )
 from tests.helpers import ROOT
 
+_FOLDER = Path(__file__).parent
 _ERRORS = 30
 """How many kinds of errors in the log are shown."""
 
@@ -42,9 +45,16 @@ def main() -> int:
     applications = [*dict.fromkeys([*APPLICATIONS, *FILES_WITH_TOPICS])]
     parser.add_argument("--application", action="append", choices=applications)
     parser.add_argument("--shape", action="append", choices=SHAPES)
+    parser.add_argument(
+        "--confirm", action="store_true", help="let Porcupine check the histories; requires Go"
+    )
     parser.add_argument("--results", type=Path, help="add to the results in this file")
-    parser.add_argument("--write", action="store_true", help="write tests/chaos/results.md anew")
+    parser.add_argument(
+        "--write", action="store_true", help="add to tests/chaos/results.json and results.md"
+    )
     chosen = parser.parse_args()
+    if chosen.write and chosen.results is None:
+        chosen.results = _FOLDER / "results.json"
     turns = [
         turn
         for parts in itertools.product(chosen.application or applications, chosen.shape or SHAPES)
@@ -52,6 +62,8 @@ def main() -> int:
     ]
     if chosen.keys and any(turn.shape != SHAPES[0] for turn in turns):
         parser.error(f"--keys requires --shape {SHAPES[0]}")
+    if chosen.confirm and not history.is_there():
+        parser.error("--confirm requires Go, which builds the checker")
     if not turns:
         parser.error("none of these faults fits any of these turns")
     seed = random.SystemRandom().getrandbits(32) if chosen.seed is None else chosen.seed
@@ -61,20 +73,29 @@ def main() -> int:
         if chosen.results is not None:
             report.write(chosen.results)
 
-    failed = False
+    failed, tested = False, commit()
+    print(f"commit {tested}")
     for number, turn in enumerate(turns):
-        spell = Spell(seed + number, chosen.keys, chosen.rate)
+        spell = Spell(seed + number, chosen.keys, chosen.rate, commit=tested)
         report.spells.setdefault(turn, []).append(spell)
         names = names_of(turn, chosen.fault)
-        failed = not take(turn, names, chosen.hours / len(turns), spell, report, keep)
+        hours = chosen.hours / len(turns)
+        failed = not take(turn, names, hours, spell, report, keep, confirms=chosen.confirm)
         if failed:
             break
     for part, shapes in PARTS.items():
         if tables := report.tables([*FAULTS], os.cpu_count() or 1, shapes):
             print(tables)
             if chosen.write and not failed:
-                write(tables, ROOT / "tests" / "chaos" / "results.md", f"real-time{part}")
+                write(tables, _FOLDER / "results.md", f"real-time{part}")
     return int(failed)
+
+
+def commit() -> str:
+    """The commit that is tested; with a mark if it was changed."""
+    asked = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty"]
+    told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    return told.stdout.strip() or "unknown"
 
 
 def names_of(turn: Turn, wanted: list[str] | None) -> list[str]:
@@ -89,8 +110,19 @@ def take(
     spell: Spell,
     report: Report,
     keep: Callable[[], None],
+    *,
+    confirms: bool = False,
 ) -> bool:
     """Inject the faults *names* in *turn*, and note it in *spell* and *report*.
+
+    Args:
+        turn: What runs.
+        names: The faults.
+        hours: How long.
+        spell: The time for this turn; changed.
+        report: All of the run; changed.
+        keep: Keeps the report.
+        confirms: Whether Porcupine is to check the history.
 
     Returns:
         Whether all outputs were right.
@@ -98,16 +130,21 @@ def take(
     print(f"{turn}: seed {spell.seed}", flush=True)
     for name, lack in lacking(turn).items():
         print(f"{name}: left out, because this machine lacks {lack}")
-    chance, right = random.Random(spell.seed), True
+    chance, right, before = random.Random(spell.seed), True, report.judged(turn)
     with (
         tempfile.TemporaryDirectory(prefix="chaos-") as directory,
         system_of(turn)(Path(directory), turn, keys=spell.keys, rate=spell.rate) as run,
     ):
+        kept = Path(directory, "history")
+        if confirms:
+            run.ledger.history = kept.open("w")
         time.sleep(2.0)
         begun = time.monotonic()
 
         def note() -> None:
             spell.hours = (time.monotonic() - begun) / 3600
+            faults, messages = report.judged(turn)
+            spell.faults, spell.messages = faults - before[0], messages - before[1]
             spell.outputs, spell.repeated = run.ledger.received, run.receiver.repeated
             spell.starts, spell.commits = run.starts, run.commits
             spell.load = max(spell.load, os.getloadavg()[2])
@@ -125,6 +162,12 @@ def take(
         except Wrong as error:
             print(error)
             right = False
+        if run.ledger.history is not None:
+            run.ledger.history.close()
+            confirmed, told = history.confirm(kept)
+            print(f"Porcupine: {told}")
+            right = right and confirmed
+            spell.confirmed = run.ledger.received if confirmed else 0
         note()
         for logged, count in run.errors.most_common(_ERRORS):
             print(f"{count:6} times logged: {logged}")

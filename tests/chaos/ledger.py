@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TextIO
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,10 @@ class Ledger:
         preloaded: Callable[[str], int] = lambda _key: 0,
         entries: Callable[[bytes], bytes] = lambda output: output,
     ) -> None:
+        self.history: TextIO | None = None
+        """Where to keep what `history.confirm` reads; None to keep nothing."""
+        self._sent_at: dict[tuple[str, int], int] = {}
+        """When the messages were sent that have no output yet, while there is a history."""
         self._preloaded, self._entries = preloaded, entries
         self._changed = threading.Condition()
         self._sent: dict[str, int] = {}
@@ -68,6 +73,8 @@ class Ledger:
                 self._sent[key] = self._judged[key] = self._preloaded(key)
             self._sent[key] += 1
             self.sent += 1
+            if self.history is not None:
+                self._sent_at[key, self._sent[key]] = time.monotonic_ns()
             return b"%s %d" % (key.encode(), self._sent[key])
 
     def note(self, outputs: list[bytes]) -> None:
@@ -79,6 +86,7 @@ class Ledger:
                 for entry in self._entries(output).split(b","):
                     key, number, count, *links = entry.split()
                     self._received[key.decode()].append((int(number), int(count)))
+                    self._keep(key.decode(), int(number), int(count))
                     self.received += 1
                     for entity, seen, former, drawn in zip(*[iter(links)] * 4, strict=True):
                         self._link(entity, int(seen), former, drawn)
@@ -149,6 +157,13 @@ class Ledger:
                 ]
             torn, self._torn = self._torn, []
             return Verdict(total, lost, doubled, swapped, miscounted, torn)
+
+    def _keep(self, key: str, number: int, count: int) -> None:
+        """Add a message with its output to the history."""
+        if self.history is not None:
+            before, sent_at = self._preloaded(key), self._sent_at.pop((key, number), 0)
+            times = f"{sent_at} {time.monotonic_ns()}"
+            self.history.write(f"{key} {number - before} {count - before} {times}\n")
 
     def _link(self, entity: bytes, seen: int, former: bytes, drawn: bytes) -> None:
         name = entity.decode()

@@ -76,6 +76,14 @@ class Spell:
     """How often Spark committed the state."""
     load: float = 0.0
     """Highest load average over 15 min after a fault."""
+    faults: int = 0
+    """How many were injected."""
+    messages: int = 0
+    """Those that were judged."""
+    confirmed: int = 0
+    """Messages whose history Porcupine has found right."""
+    commit: str = ""
+    """What was tested."""
 
 
 @dataclass
@@ -96,6 +104,11 @@ class Report:
             found.update({name: row.tried for name, row in self.rows[turn].items()})
         return found
 
+    def judged(self, turn: Turn) -> tuple[int, int]:
+        """Faults that were injected in *turn*, and messages that were judged."""
+        rows = self.rows.get(turn, {}).values()
+        return sum(row.injected for row in rows), sum(row.messages for row in rows)
+
     def tables(self, order: list[str], cores: int, shapes: Collection[str] = SHAPES) -> str:
         """What was done in *shapes*, as Markdown; the faults in *order*.
 
@@ -108,10 +121,11 @@ class Report:
             [
                 f"On {cores} cores:",
                 "",
-                "| application | shape | hours | faults | messages | outputs dropped by their "
-                "numbers | starts | commits of state | keys with state | load average | seeds |",
-                "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|",
-                *(self._turn(turn) for turn in turns),
+                "| commit | application | shape | hours | faults | messages | confirmed by "
+                "Porcupine | outputs dropped by their numbers | starts | commits of state "
+                "| keys with state | load average | seeds |",
+                "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|",
+                *self._turns(turns),
                 "",
                 "| fault | injected | messages | lost | doubled | out of order | wrong state "
                 "| failed | longest stop | until all was out |",
@@ -142,22 +156,17 @@ class Report:
             report.rows[turn] = {name: Row(**row) for name, row in kept["rows"].items()}
         return report
 
-    def _turn(self, turn: Turn) -> str:
-        spells, rows = self.spells[turn], self.rows.get(turn, {}).values()
-        cells = [
-            turn.application,
-            turn.shape,
-            f"{sum(spell.hours for spell in spells):.2f}",
-            f"{sum(row.injected for row in rows):,}",
-            f"{sum(row.messages for row in rows):,}",
-            f"{sum(spell.repeated for spell in spells):,}",
-            f"{sum(spell.starts for spell in spells):,}",
-            f"{sum(spell.commits for spell in spells):,}",
-            f"{max(spell.keys for spell in spells):,}",
-            f"{max(spell.load for spell in spells):.0f}",
-            ", ".join(str(spell.seed) for spell in spells),
+    def _turns(self, turns: list[Turn]) -> list[str]:
+        """What was done in each turn, the latest commit first."""
+        found: dict[str, dict[Turn, list[Spell]]] = {}
+        for turn in turns:
+            for spell in self.spells[turn]:
+                found.setdefault(spell.commit, {}).setdefault(turn, []).append(spell)
+        return [
+            _line(commit, turn, spells)
+            for commit in reversed(found)
+            for turn, spells in found[commit].items()
         ]
-        return f"| {' | '.join(cells)} |"
 
     def _faults(self, turns: list[Turn], order: list[str]) -> list[str]:
         lines = []
@@ -167,6 +176,23 @@ class Report:
             if rows:
                 lines.append(f"| {name} | {' | '.join(_together(rows).cells())} |")
         return lines
+
+
+def _line(commit: str, turn: Turn, spells: list[Spell]) -> str:
+    cells = [
+        commit,
+        turn.application,
+        turn.shape,
+        f"{sum(spell.hours for spell in spells):.2f}",
+        *(
+            f"{sum(getattr(spell, name) for spell in spells):,}"
+            for name in ("faults", "messages", "confirmed", "repeated", "starts", "commits")
+        ),
+        f"{max(spell.keys for spell in spells):,}",
+        f"{max(spell.load for spell in spells):.0f}",
+        ", ".join(str(spell.seed) for spell in spells),
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def write(tables: str, page: Path, name: str) -> None:

@@ -19,8 +19,11 @@ LONG_S = 20.0
 """How long a process stands still that is taken for dead, or is to be."""
 _START_S = 40.0
 """How long to wait until a query that is started again has passed a place; also under load."""
+_PUBLISHED_MS = 50
+"""Within so many milliseconds what all processes have reported is published."""
 _COMMIT_MS = 400
 """Within so many milliseconds Spark commits an epoch."""
+REPORTED = "partition-after-report"
 GATEWAY_PLACES = (
     "chunks-before-publish",
     "chunks-before-epoch-end",
@@ -32,7 +35,7 @@ PROCESS_PLACES = (
     "reader-before-report",
     "reader-in-save",
     "partition-before-report",
-    "partition-after-report",
+    REPORTED,
     "partition-in-save",
 )
 START_PLACES = (
@@ -60,9 +63,11 @@ def _killing_at_start(place: str) -> Fault:
     """The query is started again because a process is killed, and another one dies in its start."""
 
     def kill(system: System, chance: random.Random) -> bool:
-        for _ in range(4):  # just after an epoch there are no changes to apply
-            pids = _one(system, chance.choice(["reader", "worker"]), chance)
-            kill_one = functools.partial(system.signal, KILL, *pids)
+        for _ in range(4):
+            if not (pids := _one(system, chance.choice(["reader", "worker"]), chance)):
+                continue
+            # an epoch that has just begun has no changes to apply
+            kill_one = functools.partial(system.reach, REPORTED, pids[0], _PUBLISHED_MS)
             if system.reach(place, meanwhile=kill_one, patience_s=_START_S):
                 return True
         return False

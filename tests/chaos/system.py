@@ -230,7 +230,7 @@ class System:
         victim: int = 0,
         delay_ms: int = 0,
         number: int = KILL,
-        meanwhile: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[], object] = lambda: None,
         patience_s: float = 30.0,
     ) -> bool:
         """Kill a process at the next passing of *place*; tells whether it was passed."""

@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from tests.chaos import kafka_faults
+from tests.chaos import history, kafka_faults
 from tests.chaos.catalogue import FAULTS, GROUPS, faults_of, lacking
 from tests.chaos.kafka_system import KafkaSystem
 from tests.chaos.ledger import Ledger, Verdict
@@ -132,6 +132,23 @@ def test_what_comes_late_again_is_doubled() -> None:
     assert ledger.judge().wrong == ["message 1 of key k was doubled"]
 
 
+@pytest.mark.skipif(not history.is_there(), reason="Go is not installed")
+def test_porcupine_confirms_a_history_or_names_the_key(tmp_path: Path) -> None:
+    kept = tmp_path / "history"
+    ledger = Ledger(lambda key: {"old": 7}.get(key, 0))
+    with kept.open("w") as ledger.history:
+        for key in ("k", "old", "k"):
+            ledger.next(key)
+        ledger.note([b"old 8 8", b"k 1 1", b"k 2 2"])
+    assert history.confirm(kept) == (True, "3 operations, 0 keys wrong")
+    with kept.open("a") as ledger.history:
+        ledger.next("k")
+        ledger.note([b"k 3 3", b"k 2 3"])
+    confirmed, told = history.confirm(kept)
+    assert not confirmed
+    assert told.startswith("key k: no order of its messages explains the outputs")
+
+
 @WITH_SS
 def test_connections_of_another_process_are_found_and_cut(tmp_path: Path) -> None:
     name = r"\d+\.-1"
@@ -179,12 +196,16 @@ def test_results_of_several_runs_add_up(tmp_path: Path) -> None:
         row.failed += number == 2
         row.add(Verdict(100, lost=["message 1 of key k"] * number))
         row.stop_s = max(row.stop_s, 1.5 + number)
-        report.spells.setdefault(turn, []).append(Spell(number, 0, 400, 0.25, 100, 0, 2, 5, 1.0))
+        spell = Spell(number, 0, 400, 0.25, 100, 0, 2, 5, 1.0, 1, 100, 90, f"c{number // 2}")
+        report.spells.setdefault(turn, []).append(spell)
         report.write(file)
     tables = Report.read(file).tables(["kill a worker", "kill the gateway"], 2)
     assert "kill the gateway" not in tables
-    assert "| counting | together | 0.50 | 2 | 200 | 0 | 4 | 10 | 0 | 1 | 0, 1 |" in tables
-    assert "| windows | together | 0.25 | 1 | 100 | 0 | 2 | 5 | 0 | 1 | 2 |" in tables
+    _head, later, earlier = [line for line in tables.splitlines() if line.startswith("| c")]
+    assert later == "| c1 | windows | together | 0.25 | 1 | 100 | 90 | 0 | 2 | 5 | 0 | 1 | 2 |"
+    assert earlier == (
+        "| c0 | counting | together | 0.50 | 2 | 200 | 180 | 0 | 4 | 10 | 0 | 1 | 0, 1 |"
+    )
     assert "| kill a worker | 3 | 300 | 3 | 0 | 0 | 0 | 1 | 3.5 s | 0.0 s |" in tables
 
 
