@@ -7,7 +7,14 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from tests.helpers import PATIENCE_S, wait_until
@@ -66,6 +73,17 @@ class Brokers:
         """Delete the records of a partition that are older than offset *before*."""
         upto = TopicPartition(topic, partition, before)
         for deleted in self.admin.delete_records([upto]).values():
+            deleted.result(PATIENCE_S)
+
+    def set_committed(self, group: str, topic: str, offset: int) -> None:
+        """Change what *group* has committed for the first partition of *topic*."""
+        changed = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
+        for done in self.admin.alter_consumer_group_offsets([changed]).values():
+            done.result(PATIENCE_S)
+
+    def forget_group(self, group: str) -> None:
+        """Delete what *group* has committed."""
+        for deleted in self.admin.delete_consumer_groups([group]).values():
             deleted.result(PATIENCE_S)
 
     def write(self, topic: str, *values: bytes, partition: int = 0, **settings: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import threading
 from collections.abc import Callable
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from structlog.testing import capture_logs
 
+from tests.connectors.publishing import PublishingOutbox
 from tests.gateway.harness import NOWHERE, finished, outputs, publish
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker, Cluster
@@ -284,6 +287,70 @@ def test_outputs_go_on_in_a_topic_whose_leaders_changed_before_it_was_made_anew(
         wait_delivered(client)
         assert set(cluster.values(topic)) == set(app.published()[len(before) :])
         assert f"{topic} at {cluster.address} was deleted and recreated" in app.log.read_text()
+
+
+class Writing(PublishingOutbox):
+    """An outbox and the sink that writes its outputs to a topic; may be stopped and started."""
+
+    def __init__(self, path: Path, broker: Broker) -> None:
+        super().__init__(path)
+        self.broker, self.topic = broker, broker.topic()
+        self.sink = KafkaSink("sink", bytes, NOWHERE, Topic(self.topic, broker.address))
+        self.start()
+
+    def start(self) -> None:
+        self.open()
+        self.writer = KafkaSinkWriter(0, self.sink, self.outbox)
+
+    def stop(self) -> None:
+        self.writer.stop()
+        self.close()
+
+    def deliver(self, *values: bytes) -> None:
+        self.publish(*(b"\0" + value for value in values))
+        self.wait_until_delivered()
+
+
+def test_brokers_with_a_lower_number_than_what_was_delivered_are_told(
+    broker: Broker, tmp_path: Path
+) -> None:
+    writing = Writing(tmp_path, broker)
+    writing.deliver(*(b"%d" % number for number in range(8)))
+    writing.stop()
+    group = f"wallaroo-{writing.outbox.identity}-0-sink"
+    broker.set_committed(group, writing.topic, 3)  # as a backup has it
+    writing.start()
+    writing.publish(b"\0next")
+    wait_until(lambda: writing.writer.problem, "a problem", PATIENCE_S)
+    problem = writing.writer.problem or ""
+    assert problem.startswith(f"topic {writing.topic} at {broker.address}, by the number")
+    assert "has the first 3 outputs, and 8 were delivered" in problem
+    assert "Output 4 to 8 is no longer kept" in problem
+    assert "on_lost='skip'" in problem
+    assert len(broker.values(writing.topic)) == 8
+    writing.stop()
+    writing.sink = dataclasses.replace(writing.sink, skips_lost=True)
+    with capture_logs() as logs:
+        writing.start()
+        writing.wait_until_delivered()
+    assert "has the first 3 outputs, and 8 were delivered" in str(logs)
+    assert broker.values(writing.topic)[8:] == [b"next"]
+    writing.stop()
+
+
+def test_brokers_whose_number_has_expired_get_the_next_outputs(
+    broker: Broker, tmp_path: Path
+) -> None:
+    writing = Writing(tmp_path, broker)
+    writing.deliver(b"0", b"1")
+    writing.stop()
+    broker.forget_group(f"wallaroo-{writing.outbox.identity}-0-sink")
+    with capture_logs() as logs:
+        writing.start()
+        writing.deliver(b"2")
+    assert "keep no number of the sink, and 2 outputs were delivered" in str(logs)
+    assert broker.values(writing.topic) == [b"0", b"1", b"2"]
+    writing.stop()
 
 
 class Hanging:

@@ -247,8 +247,10 @@ class SinkThread(ABC, Generic[_SinkT]):
         """What grows as outputs are written."""
         return self._taken
 
-    def _check_fallback(self, found: int, what: str, *, skips: bool) -> None:
-        """Tell that a destination has fewer outputs than it has confirmed, and perhaps stop.
+    def _not_below_delivered(self, found: int, what: str, *, skips: bool) -> int:
+        """The number of the next output of a destination, from 0 on.
+
+        If it has fewer outputs than it has confirmed, that is told.
 
         Args:
             found: How many outputs it has.
@@ -260,7 +262,7 @@ class SinkThread(ABC, Generic[_SinkT]):
         """
         delivered = self._outbox.delivered_to(self._index)
         if found >= delivered:
-            return
+            return found
         missing = f"{found + 1:,} to {delivered:,}" if found + 1 < delivered else f"{delivered:,}"
         reason = (
             f"{what} has the first {found:,} outputs, and {delivered:,} were delivered: was it "
@@ -271,6 +273,7 @@ class SinkThread(ABC, Generic[_SinkT]):
             msg = f"{reason}; {remedy}"
             raise RuntimeFailure(msg)
         log.warning("outputs lost", **self._names(), reason=reason, effect="the sink continues")
+        return delivered
 
     def _next(self) -> Delivery | None:
         """Outputs that are published and not settled; None if there are none for a while."""

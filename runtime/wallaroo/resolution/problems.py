@@ -259,6 +259,17 @@ def whole_number(name: str, value: object, least: int) -> Iterator[str]:
         yield f"{name} is {value!r}; expected a whole number of at least {least}"
 
 
+def one_of(name: str, value: object, *choices: str) -> Iterator[str]:
+    """What is wrong with the setting *name* if *value* is not one of *choices*.
+
+    Example:
+        >>> list(one_of("on_lost", "wait", "stop", "skip"))
+        ["on_lost is 'wait'; expected 'stop' or 'skip'"]
+    """
+    if value not in choices:
+        yield f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}"
+
+
 def described_with(config: Any, end: str) -> str:
     """What to do if *config* is the name of a connector that does not exist."""
     if not isinstance(config, str):

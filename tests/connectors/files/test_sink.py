@@ -179,3 +179,26 @@ def test_an_empty_file_in_the_place_of_the_old_one_gets_the_next_outputs(tmp_pat
     sink.write(1, [b"two"])
     sink.close()
     assert out.read_bytes() == b"two\n"
+
+
+def test_a_file_that_was_restored_with_its_note_is_told_with_both_numbers(out: Path) -> None:
+    write(out, 0, b"a", b"b")
+    note = out.with_name("out.position")
+    backup, backup_note = out.read_bytes(), note.read_bytes()
+    write(out, 2, b"c", b"d")
+    out.write_bytes(backup)
+    note.write_bytes(backup_note)
+    told = "has the first 2 outputs, and 4 were delivered: it was restored"
+    for skips in (False, True):
+        sink = FileSink(out, lines=False, skips_lost=skips)
+        sink.open("a")
+        with contextlib.nullcontext() if skips else pytest.raises(RuntimeFailure, match=told):
+            sink.write(4, [b"e"])
+        sink.close()
+    assert out.read_bytes() == b"abe"
+
+
+def test_a_new_file_gets_the_outputs_from_the_next_one_on(out: Path) -> None:
+    write(out, 4)  # no output comes before the next start
+    write(out, 4, b"e")
+    assert out.read_bytes() == b"e"

@@ -40,6 +40,7 @@ def as_row(line: str) -> dict[str, Any] | None:
             "schema has dictionary<values=string, indices=int8, ordered=0> for 'a', which is for "
             "few different values: write pyarrow.dictionary(pyarrow.int32(), …)",
         ),
+        ({"on_lost": "wait"}, "on_lost is 'wait'; expected 'stop' or 'skip'"),
         ({"rows": 0}, "rows is 0; expected a whole number of at least 1"),
         ({"seconds": 0}, "seconds is 0; expected a number above 0"),
         (

@@ -228,3 +228,45 @@ def test_wherever_a_writer_is_killed_each_output_is_there_once_or_a_letter(
     assert [one.place for one in letters] == [f"output {n + 1}" for n in range(total) if n in bad]
     hidden = {file.suffix for file in writing.directory.glob(".*")}
     assert hidden <= {".lock", ".position"}
+
+
+def test_a_directory_that_was_restored_from_a_backup_is_told_with_both_numbers(
+    tmp_path: Path,
+) -> None:
+    writing = Writing(tmp_path)
+    writing.publish_rows({"n": 0}, {"n": 1})
+    writing.wait_until_delivered()
+    note = next(writing.directory.glob(".*.position"))
+    backup = note.read_bytes()
+    writing.publish_rows({"n": 2}, {"n": 3})
+    writing.wait_until_delivered()
+    writing.stop()
+    note.write_bytes(backup)
+    writing.files[1].unlink()
+    writing.start()
+    writing.publish_rows({"n": 4})
+    wait_until(lambda: writing.writer.problem)
+    problem = writing.writer.problem or ""
+    assert "has the first 2 outputs, and 4 were delivered" in problem
+    assert "Output 3 to 4 is no longer kept" in problem
+    assert "on_lost='skip'" in problem
+    writing.stop()
+    writing.sink = replace(writing.sink, skips_lost=True)
+    writing.start()
+    writing.wait_until_delivered()
+    assert writing.rows() == [{"n": 0}, {"n": 1}, {"n": 4}]
+    assert writing.files[1].name.endswith(f"-{4:020}-{4:020}.parquet")
+    writing.stop()
+
+
+def test_a_new_directory_gets_the_next_outputs_under_their_numbers(tmp_path: Path) -> None:
+    writing = Writing(tmp_path)
+    writing.publish_rows({"n": 0}, {"n": 1})
+    writing.wait_until_delivered()
+    writing.stop()
+    writing.directory.rename(tmp_path / "moved")
+    writing.start()
+    writing.publish_rows({"n": 2})
+    writing.wait_until_delivered()
+    assert [file.name[-48:-8] for file in writing.files] == [f"{2:020}-{2:020}"[-40:]]
+    writing.stop()

@@ -53,8 +53,8 @@ class FileSinkConfig(AnySink[In_contra]):
         path: Path of the file, relative to the application's directory. It is created if necessary.
         encoder: Encoder of the outputs.
         framing: "none" to write outputs as they are, "lines" to write a line feed after each.
-        on_lost: What to do if the file has become shorter: `"stop"` writing with an error, or
-            `"skip"` what is missing.
+        on_lost: What to do if the file has become shorter, or was restored from a backup: `"stop"`
+            writing with an error, or `"skip"` what is missing.
     """
 
     connector = __package__

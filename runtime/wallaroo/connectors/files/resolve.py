@@ -8,6 +8,7 @@ from wallaroo.connectors.files.config import FileSinkConfig, FileSourceConfig
 from wallaroo.connectors.files.sink import FileSink
 from wallaroo.connectors.files.source import FileSource
 from wallaroo.connectors.python.resolve import CustomSink, CustomSource
+from wallaroo.resolution.problems import one_of
 from wallaroo.resolution.sinks import SinkContext
 from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.framing import Framing
@@ -36,8 +37,7 @@ def sink(config: FileSinkConfig[Any], context: SinkContext) -> CustomSink:
     other = context.claimed(config.path.resolve())
     if other is not config:
         context.report(f"{config.path} is written by the sink at {other.place} already")
-    if config.on_lost not in {"stop", "skip"}:
-        context.report(f"on_lost is {config.on_lost!r}; expected 'stop' or 'skip'")
+    context.report(*one_of("on_lost", config.on_lost, "stop", "skip"))
     writer = FileSink(config.path, lines=lines, skips_lost=config.on_lost == "skip")
     return CustomSink(
         context.name, encode, context.place, writer, joins_outputs=not lines, runs_code=False

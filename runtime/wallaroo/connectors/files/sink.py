@@ -15,6 +15,8 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.private_files import as_outside
 
+_REMEDY = "restore the rest, or set on_lost='skip' to write the next outputs behind what is left"
+
 
 class FileSink(OutputSink):
     """Appends to a file, and stores the position in a second file next to it.
@@ -34,8 +36,8 @@ class FileSink(OutputSink):
         self._skips_lost = skips_lost
         self._file = -1
         self._numbering = ""
-        self._next = 0
-        """Number of the next output to write."""
+        self._next: int | None = None
+        """Number of the next output to write; None if none was written under this numbering."""
         self._size = 0
         """Size of the valid part of the file, in bytes."""
 
@@ -53,7 +55,13 @@ class FileSink(OutputSink):
 
     def write(self, first: int, outputs: Sequence[bytes]) -> None:
         """See `OutputSink.write`."""
-        new = outputs[max(0, self._next - first) :]
+        if self._next is not None and first > self._next and not self._skips_lost:
+            msg = (
+                f"{self._path} has the first {self._next:,} outputs, and {first:,} were delivered: "
+                f"it was restored from a backup; {_REMEDY}"
+            )
+            raise RuntimeFailure(msg)
+        new = outputs[max(0, (self._next or 0) - first) :]
         if not new:
             return
         if not _is_at(self._path, self._file):
@@ -88,7 +96,7 @@ class FileSink(OutputSink):
         is_other = noted.get("inode", 0) != os.fstat(self._file).st_ino
         if noted.get("numbering") == numbering and not (size == 0 and is_other):
             self._check_size(size, noted["bytes"])
-        next_number = noted["next"] if noted.get("numbering") == numbering else 0
+        next_number = noted["next"] if noted.get("numbering") == numbering else None
         self._note(next_number, min(size, noted.get("bytes", size)))
         os.ftruncate(self._file, self._size)
 
@@ -101,8 +109,7 @@ class FileSink(OutputSink):
         if size < written and not self._skips_lost:
             msg = (
                 f"{self._path} has {size:,} bytes, and {written:,} bytes of outputs were written: "
-                "it was shortened, or restored from a backup; restore the rest, or set "
-                "on_lost='skip' to write the next outputs behind what is left"
+                f"it was shortened, or restored from a backup; {_REMEDY}"
             )
             raise RuntimeFailure(msg)
 
@@ -116,7 +123,7 @@ class FileSink(OutputSink):
             return noted
         return {}
 
-    def _note(self, next_number: int, size: int) -> None:
+    def _note(self, next_number: int | None, size: int) -> None:
         """Store *size* as the position: data before it will not be truncated."""
         inode = os.fstat(self._file).st_ino
         noted = {

@@ -181,7 +181,11 @@ class TopicClient:
 
         if isinstance(error, KafkaException):
             error = self.problem(error.args[0])
-        return str(error) if isinstance(error, KafkaProblem) else f"{type(error).__name__}: {error}"
+        return (
+            str(error)
+            if isinstance(error, (KafkaProblem, RuntimeFailure))
+            else f"{type(error).__name__}: {error}"
+        )
 
     def on_error(self, error: KafkaError) -> None:
         """Note what a client reports; librdkafka itself connects again."""

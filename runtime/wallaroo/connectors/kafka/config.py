@@ -143,6 +143,9 @@ class KafkaSinkConfig(AnySink[In_contra]):
         on_refused: What to do with outputs that the topic never takes, as they are too large, for a
             partition that does not exist, or without a key or valid timestamp where it asks for
             one: `"set-aside"` as dead letters, or `"wait"` and try again.
+        on_lost: What to do if the brokers have lost outputs that were delivered, because they were
+            restored from a backup or failed over: `"stop"` writing with an error, or `"skip"` them
+            with a warning.
         settings: Options of librdkafka that are not secret, such as `compression.type`.
         settings_file: File with further options of librdkafka, `name=value` in each line; relative
             to the application's directory. `WALLAROO_KAFKA_SETTINGS` names one for all.
@@ -163,6 +166,7 @@ class KafkaSinkConfig(AnySink[In_contra]):
         *,
         transactions: bool = True,
         on_refused: Literal["set-aside", "wait"] = "set-aside",
+        on_lost: Literal["stop", "skip"] = "stop",
         settings: Settings | None = None,
         settings_file: str | os.PathLike[str] | None = None,
     ) -> None: ...
@@ -179,6 +183,7 @@ class KafkaSinkConfig(AnySink[In_contra]):
         *,
         transactions: bool = True,
         on_refused: Literal["set-aside", "wait"] = "set-aside",
+        on_lost: Literal["stop", "skip"] = "stop",
         settings: Settings | None = None,
         settings_file: str | os.PathLike[str] | None = None,
     ) -> None: ...
@@ -201,6 +206,7 @@ class KafkaSinkConfig(AnySink[In_contra]):
         max_message_size: int | None = None,
         transactions: bool = True,
         on_refused: str = "set-aside",
+        on_lost: str = "stop",
         settings: Settings | None = None,
         settings_file: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -212,6 +218,7 @@ class KafkaSinkConfig(AnySink[In_contra]):
         self.encoder = encoder
         self.transactions = transactions
         self.on_refused = on_refused
+        self.on_lost = on_lost
         self.settings = dict(settings or {})
         self.settings_file = secret_file(settings_file)
 

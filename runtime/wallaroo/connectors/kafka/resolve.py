@@ -15,6 +15,7 @@ from wallaroo.connectors.kafka.records import KafkaRecord, packed_output, unpack
 from wallaroo.connectors.kafka.topic import Topic, is_secret
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.endpoints import Endpoint, Sink, Source
+from wallaroo.resolution.problems import one_of
 from wallaroo.resolution.sinks import SinkContext
 from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.framing import Framing
@@ -89,6 +90,8 @@ class KafkaSink(_OnTopic, Sink):
     """Whether it writes in transactions."""
     sets_aside: bool = True
     """Whether outputs that are refused become dead letters."""
+    skips_lost: bool = False
+    """Whether to go on if the brokers have lost outputs that were delivered."""
 
     def value(self, output: bytes) -> bytes:  # noqa: D102
         return unpacked(output).value or b""
@@ -125,9 +128,14 @@ def sink(config: KafkaSinkConfig[Any], context: SinkContext) -> KafkaSink:
     context.report(*_problems(config))
     if callable(encode):
         encode = _encoding_records(encode)
-    sets_aside = config.on_refused == "set-aside"
     return KafkaSink(
-        context.name, encode, context.place, _topic(config), config.transactions, sets_aside
+        context.name,
+        encode,
+        context.place,
+        _topic(config),
+        config.transactions,
+        config.on_refused == "set-aside",
+        config.on_lost == "skip",
     )
 
 
@@ -168,18 +176,16 @@ def _problems(config: KafkaSourceConfig[Any] | KafkaSinkConfig[Any]) -> Iterator
     if not config.topic or not isinstance(config.topic, str):
         yield f"topic is {config.topic!r}; expected the name of a topic"
     yield from _problems_of_settings(config.settings)
+    yield from one_of("on_lost", config.on_lost, "stop", "skip")
     if isinstance(config, KafkaSinkConfig):
         if not isinstance(config.transactions, bool):
             yield f"transactions is {config.transactions!r}; expected a bool"
-        if config.on_refused not in {"set-aside", "wait"}:
-            yield f"on_refused is {config.on_refused!r}; expected 'set-aside' or 'wait'"
+        yield from one_of("on_refused", config.on_refused, "set-aside", "wait")
         return
     if not isinstance(config.envelope, bool):
         yield f"envelope is {config.envelope!r}; expected a bool"
     if config.group is not None and (not isinstance(config.group, str) or not config.group):
         yield f"group is {config.group!r}; expected the name of a group, or None"
-    if config.on_lost not in {"stop", "skip"}:
-        yield f"on_lost is {config.on_lost!r}; expected 'stop' or 'skip'"
     start = config.start
     if isinstance(start, datetime):
         if start.tzinfo is None:

@@ -174,7 +174,20 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
             (found,) = consumer.committed([at], REQUEST_S)
             self._group = consumer.consumer_group_metadata()
         delivered = self._outbox.delivered_to(self._index)
-        self._reached = max(found.offset, delivered)
+        self._reached = delivered
+        if found.offset >= 0:
+            what = f"{self._sink.topic}, by the number that its brokers keep,"
+            self._reached = self._not_below_delivered(
+                found.offset, what, skips=self._sink.skips_lost
+            )
+        elif delivered:
+            log.warning(
+                "sink has no number",
+                **self._names(),
+                reason=f"the brokers keep no number of the sink, and {delivered:,} outputs were "
+                "delivered: it has expired, or the topic is another one",
+                effect=f"the sink continues with output {delivered + 1:,}",
+            )
         for number, code in found_in(found.metadata or "").items():
             if number >= delivered and number not in self._aside:
                 reason = str(self._client.problem(KafkaError(code)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from wallaroo.api.class_api import EncoderClass
 from wallaroo.api.connectors import AnySink, AnySource, Row
@@ -86,6 +86,8 @@ class ParquetSinkConfig(AnySink[In_contra]):
         rows: Rows after which a file is complete.
         seconds: Seconds after which a file is complete, from its first row on. Until then its
             outputs wait on disk.
+        on_lost: What to do if the directory has lost outputs that were delivered, because it was
+            restored from a backup: `"stop"` writing with an error, or `"skip"` them with a warning.
 
     Example:
         >>> ParquetSinkConfig("totals", dict, rows=1000).rows
@@ -102,10 +104,12 @@ class ParquetSinkConfig(AnySink[In_contra]):
         schema: pyarrow.Schema | None = None,
         rows: int = 100_000,
         seconds: float = 10.0,
+        on_lost: Literal["stop", "skip"] = "stop",
     ) -> None:
         self.directory = Path(directory).absolute()
         self.encoder = encoder
         self.schema = schema
         self.rows = rows
         self.seconds = seconds
+        self.on_lost = on_lost
         self.place = calling_place()

@@ -43,6 +43,8 @@ class FileSeries:
             noted = self._noted()
             self.next = int(noted.get("next", 0))
             """Number of the next output, from 0 on."""
+            self.is_new = not noted
+            """Whether nothing has been written."""
             self.refused = {int(n): str(why) for n, why in noted.get("refused", {}).items()}
             """Outputs up to there that are in no file since they do not fit, and why: the last."""
             if noted.get("file"):

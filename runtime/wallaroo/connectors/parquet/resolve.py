@@ -13,7 +13,7 @@ from wallaroo.connectors.parquet.source import ParquetRows
 from wallaroo.connectors.python.resolve import CustomSource
 from wallaroo.connectors.row_files import problems_of_columns, row_source
 from wallaroo.model.endpoints import Sink
-from wallaroo.resolution.problems import whole_number
+from wallaroo.resolution.problems import one_of, whole_number
 from wallaroo.resolution.sinks import SinkContext
 from wallaroo.resolution.sources import SourceContext
 
@@ -33,6 +33,8 @@ class ParquetSink(Sink):
     """Rows after which a file is complete."""
     seconds: float = 10.0
     """Seconds after which a file is complete."""
+    skips_lost: bool = False
+    """Whether to go on if the directory has lost outputs that were delivered."""
 
     @property
     def where(self) -> str:  # noqa: D102
@@ -62,6 +64,7 @@ def sink(config: ParquetSinkConfig[Any], context: SinkContext) -> ParquetSink:
         config.schema,
         config.rows,
         config.seconds,
+        config.on_lost == "skip",
     )
 
 
@@ -73,6 +76,7 @@ def _problems(config: ParquetSinkConfig[Any]) -> Iterator[str]:
         yield from _problems_of_schema(config.schema)
     elif config.schema is not None:
         yield f"schema is {config.schema!r}; expected a pyarrow.Schema, or None"
+    yield from one_of("on_lost", config.on_lost, "stop", "skip")
     yield from whole_number("rows", config.rows, 1)
     seconds = config.seconds
     if isinstance(seconds, Duration):

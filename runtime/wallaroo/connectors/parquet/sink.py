@@ -48,6 +48,8 @@ class ParquetSinkWriter(SinkThread[ParquetSink]):
         """Write outputs as they are published, until stopped."""
         series = FileSeries(self._sink.directory, self._series)
         with contextlib.closing(series):
+            skips = self._sink.skips_lost or series.is_new
+            series.next = self._not_below_delivered(series.next, self._sink.where, skips=skips)
             self._deliver_known(series)
             if self._outbox.next(self._index, self._taken, 0.0) is None:
                 self.problem = None  # what failed was to note it

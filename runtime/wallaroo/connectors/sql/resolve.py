@@ -11,6 +11,7 @@ from typing import Any
 from wallaroo.connectors.sql.config import SQLSinkConfig
 from wallaroo.connectors.variables import VARIABLE
 from wallaroo.model.endpoints import Sink
+from wallaroo.resolution.problems import one_of
 from wallaroo.resolution.sinks import SinkContext
 
 _URL = re.compile(r"(?P<dialect>\w+)(\+\w+)?://(?P<user>[^/@]*@)?(?P<rest>.*)", re.DOTALL)
@@ -86,10 +87,8 @@ def _problems(config: SQLSinkConfig[Any]) -> Iterator[str]:
             yield f"{name} is {value!r}; expected a name"
     if isinstance(config.key, str):
         yield f"key is the text {config.key!r}; expected a list of columns: [{config.key!r}]"
-    if config.on_refused not in {"set-aside", "wait"}:
-        yield f"on_refused is {config.on_refused!r}; expected 'set-aside' or 'wait'"
-    if config.on_lost not in {"stop", "skip"}:
-        yield f"on_lost is {config.on_lost!r}; expected 'stop' or 'skip'"
+    yield from one_of("on_refused", config.on_refused, "set-aside", "wait")
+    yield from one_of("on_lost", config.on_lost, "stop", "skip")
     for name in config.options:
         if _PASSWORD.fullmatch(str(name)):
             yield f"options has {name!r}, a secret: write it to a file, and pass password_file"

@@ -60,7 +60,7 @@ class SQLSinkWriter(SinkThread[SQLSink]):
         table = SinkTable(self._database.engine, self._sink, self._numbering)
         with contextlib.closing(table):
             skips = self._sink.skips_lost or table.is_new
-            self._check_fallback(table.next, self._sink.where, skips=skips)
+            self._not_below_delivered(table.next, self._sink.where, skips=skips)
             known = table.refused()
             log.info("sink resumes", **self._names(), output=table.next)
             while not self._stopping.is_set():

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from wallaroo.connectors.variables import VARIABLE
 from wallaroo.connectors.webhook.config import WebhookSinkConfig
 from wallaroo.model.endpoints import Sink
-from wallaroo.resolution.problems import whole_number
+from wallaroo.resolution.problems import one_of, whole_number
 from wallaroo.resolution.sinks import SinkContext
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -85,8 +85,7 @@ def _problems(config: WebhookSinkConfig[Any]) -> Iterator[str]:
     yield from whole_number("batch", config.batch, 1)
     if config.batch_format not in {"lines", "array"}:
         yield f"batch_format is {config.batch_format!r}; expected 'lines' or 'array'"
-    if config.on_refused not in {"set-aside", "wait"}:
-        yield f"on_refused is {config.on_refused!r}; expected 'set-aside' or 'wait'"
+    yield from one_of("on_refused", config.on_refused, "set-aside", "wait")
     if config.attempts is not None:
         yield from whole_number("attempts", config.attempts, 1)
     timeout = config.timeout_s
