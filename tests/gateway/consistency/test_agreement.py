@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 from tests.gateway.harness import U32, finished, opened, outputs
 from tests.gateway.harness import publish as publish_chunks
+from tests.gateway.log_files import segments
 from tests.helpers import PATIENCE_S
 from wallaroo.errors import DamagedFile
+from wallaroo.gateway import writer
 from wallaroo.gateway.consistency.acceptance import accept_if_asked, ask_to_accept
 from wallaroo.gateway.consistency.agreement import disagreement, read_held
 from wallaroo.gateway.damage import LOG
@@ -18,6 +21,7 @@ from wallaroo.gateway.dead_letters.evidence import Evidence
 from wallaroo.gateway.dead_letters.letters import Letter
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.journal.stream_positions import REPLAYS, StreamName
+from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.marks import remove_mark
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
 from wallaroo.wire.records import FailedMessage
@@ -94,6 +98,29 @@ def test_a_copy_that_has_gone_its_own_way_is_recognised_however_much_it_has(tmp_
     assert "the log has none of them" in problem(copy, progress)
     known = progress_of(0, 4, read_held(copy).openings[0].name)
     assert "the log has only those before 2" in problem(copy, known)
+
+
+def test_a_log_without_its_newest_segments_and_its_mark_is_refused_beside_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "Log", functools.partial(Log, segment_bytes=2000))
+    directory = tmp_path / "whole"
+    for payload in (b"0", b"1", b"2"):
+        take(directory, payload * 20_000)
+    opening = publish(directory, range(1, 4))
+    progress = progress_of(3, 3, opening)
+    assert not problem(directory, progress)
+    files = segments(directory)
+    assert len(files) > 3
+    for left in range(len(files)):
+        cut = tmp_path / f"{left}"
+        shutil.copytree(directory, cut)
+        for file in segments(cut)[left:]:
+            file.unlink()
+        with pytest.raises(DamagedFile, match="are missing"), opened(cut):
+            pass
+        remove_mark(cut / LOG)
+        assert "the log is lost or older than the checkpoint" in problem(cut, progress)
 
 
 def test_what_a_copy_has_accepted_since_is_numbered_after_what_was_processed(
