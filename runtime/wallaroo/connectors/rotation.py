@@ -106,6 +106,7 @@ class Trail:
 
     def __init__(self, descriptor: int, offset: int) -> None:
         status = os.fstat(descriptor)
+        self._descriptor = descriptor
         self._file = status.st_dev, status.st_ino
         self.offset = offset
         self._before = _before(descriptor, offset)
@@ -114,6 +115,11 @@ class Trail:
         """Note that *data* was read."""
         self.offset += len(data)
         self._before = (self._before + data)[-_BEFORE_BYTES:]
+
+    def pass_over(self, size: int) -> None:
+        """Note that *size* bytes were read."""
+        self.offset += size
+        self._before = _before(self._descriptor, self.offset)
 
     @property
     def seen(self) -> Seen:

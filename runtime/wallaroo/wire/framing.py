@@ -191,6 +191,17 @@ class Framing:
             yield Piece(self.header_length, data[position:end])
             position = end
 
+    def length(self, header: bytes) -> int | None:
+        """The length of the payload after *header*, also over `max_frame`; None if it has none."""
+        if isinstance(self.length_fmt, str):
+            (length,) = struct.unpack(self.length_fmt, header)
+        else:
+            try:
+                length = operator.index(self.length_fmt(header))
+            except (Exception, SystemExit):  # the function is the application's
+                return None
+        return length if length >= 0 else None
+
     def frame(self, payload: bytes) -> bytes:
         """*payload* with its header.
 

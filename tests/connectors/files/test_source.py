@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from wallaroo.connectors.files import source as module
 from wallaroo.connectors.files.source import FileSource
 from wallaroo.errors import FrameError
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME, Framing
+from wallaroo.wire.refusals import refusal_reason
 
 U32 = Framing(4, ">I")
 
@@ -97,25 +99,65 @@ def test_a_followed_file_may_be_in_mid_frame(tmp_path: Path) -> None:
     ("data", "reason"),
     [
         (b"\0\0\0\1a\0\0\0\2b", "byte 5: the last 5 bytes are an incomplete frame"),
-        (b"\0\0\0\1a\0\0\0\x0b", "byte 5: a frame of 11 bytes; the limit is 10"),
+        (b"\0\0\0\1a\xff\xff\xff\xff", "byte 5: a frame of -1 bytes; the limit is 10"),
     ],
 )
 def test_bytes_that_are_no_frame_are_told_behind_the_messages_before_them(
     tmp_path: Path, data: bytes, reason: str
 ) -> None:
     (tmp_path / "frames").write_bytes(data)
-    reading = frames(tmp_path / "frames", Framing(4, ">I", 10)).read(None)
+    reading = frames(tmp_path / "frames", Framing(4, ">i", 10)).read(None)
     assert next(reading) == (b"a", 5)
     with pytest.raises(FrameError, match=reason):
         next(reading)
 
 
-@pytest.mark.parametrize("data", [b"ab\n01234567890\n", b"ab\n012345678901234"])
-def test_a_line_over_the_limit_is_told(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "lines").write_bytes(data)
-    reading = lines(tmp_path / "lines", limit=10).read(None)
-    assert next(reading) == (b"ab", 3)
-    with pytest.raises(FrameError, match="byte 3: the line is longer than the limit of 10 bytes"):
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("block", [3, 1 << 20])
+@pytest.mark.parametrize("in_lines", [True, False])
+def test_a_message_over_the_limit_is_passed_over_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_lines: bool, block: int, follow: bool
+) -> None:
+    monkeypatch.setattr(module, "_BLOCK_BYTES", block)
+    path, messages = tmp_path / "messages", [b"ab", b"0123456789" * 20, b"cd", b"e" * 11, b"f"]
+    if in_lines:
+        path.write_bytes(b"".join(message + b"\n" for message in messages))
+        source = lines(path, limit=10, follow=follow)
+    else:
+        path.write_bytes(b"".join(map(U32.frame, messages)))
+        source = frames(path, Framing(4, ">I", 10), follow=follow)
+    opened: Any = source.read(None)
+    with contextlib.closing(opened) as reading:
+        found: list[Any] = list(itertools.islice((item for item in reading if item), 5))
+    over = 1 if in_lines else 4
+    ends = [*itertools.accumulate(len(message) + over for message in messages)]
+    assert [position[0] if follow else position for _, position in found] == ends
+    assert [payload for payload, _ in found[::2]] == messages[::2]
+    reasons = [refusal_reason(payload) for payload, _ in found[1::2]]
+    told = f"{path}, byte {{}}: a message of {{}} bytes; the limit is 10: raise --max-frame; it "
+    begins = repr(messages[1][:100])
+    assert reasons == [
+        told.format(ends[0], 200) + f"begins with {begins}…",
+        told.format(ends[2], 11) + "begins with b'eeeeeeeeeee'",
+    ]
+    for number, (_, position) in enumerate(found[:4]):  # read on from there
+        opened = source.read(position)
+        with contextlib.closing(opened) as reading:
+            assert next(item for item in reading if item) == found[number + 1]
+
+
+def test_a_last_line_over_the_limit_without_a_line_feed_is_told(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes(b"ab\n01234567890")
+    (_, (payload, end)) = read(lines(tmp_path / "lines", limit=10))
+    assert "byte 3: a message of 11 bytes" in (refusal_reason(payload) or "")
+    assert end == 14
+
+
+def test_a_header_for_more_than_the_file_has_is_told(tmp_path: Path) -> None:
+    (tmp_path / "frames").write_bytes(b"\0\0\0\1a\xff\xff\xff\xffbc")
+    reading = frames(tmp_path / "frames", Framing(4, ">I", 10)).read(None)
+    assert next(reading) == (b"a", 5)
+    with pytest.raises(FrameError, match="byte 5: the last 6 bytes are an incomplete frame"):
         next(reading)
 
 

@@ -14,6 +14,7 @@ from tests.gateway.harness import NOWHERE, U32
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.connectors import MessageSource
 from wallaroo.connectors import threads
+from wallaroo.connectors.files.source import FileSource
 from wallaroo.connectors.python import source as module
 from wallaroo.connectors.python.resolve import CustomSource
 from wallaroo.connectors.python.source import PythonSourceReader
@@ -207,6 +208,17 @@ def test_a_source_that_can_never_go_on_ends_with_its_reason(feeding: Feeding) ->
     assert "garbage at 5" in feeder.problem
     (told,) = [entry for entry in logs if entry["event"] == "source ended early"]
     assert (told["log_level"], told["source"], told["reads"]) == ("error", "numbers", "Numbers")
+
+
+def test_what_a_source_has_refused_itself_is_refused_once(feeding: Feeding, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes(b"123\n4\n")
+    reader = feeding.start(
+        FileSource(tmp_path / "lines", None, 2, follow=False), Framing(4, ">I", 2)
+    )
+    wait_until(lambda: reader.ended)
+    (refused, taken) = feeding.messages()
+    assert "byte 0: a message of 3 bytes; the limit is 2" in (refusal_reason(refused) or "")
+    assert taken == b"4"
 
 
 def test_a_message_over_the_limit_is_refused_and_the_source_goes_on(feeding: Feeding) -> None:

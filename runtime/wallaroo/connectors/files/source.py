@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,9 +12,12 @@ from wallaroo.api.connectors import MessageSource
 from wallaroo.connectors.rotation import FollowedFile, Seen, Trail, has
 from wallaroo.errors import FrameError
 from wallaroo.wire.framing import Framing
+from wallaroo.wire.refusals import beginning, refusal
 
 _BLOCK_BYTES = 1024 * 1024
 """Bytes to read from a file at a time."""
+_KEPT_BYTES = 1024
+"""Bytes of a message over the limit that are kept."""
 
 
 class FileSource(MessageSource[int | Seen]):
@@ -64,24 +67,14 @@ class FileSource(MessageSource[int | Seen]):
         self, file: BinaryIO, trail: Trail, followed: FollowedFile | None
     ) -> Iterator[bytes | None]:
         """Yield the payloads of one file, with *trail* after each; None to wait for more."""
-        cut, rest = self._lines if self._framing is None else self._frames, b""
+        rest, long = b"", None
         while True:
             block = file.read(_BLOCK_BYTES)
             if followed is not None and not has(file.fileno(), trail.seen):
                 return  # it was truncated
             if block:
-                data, end = rest + block, 0
-                payloads, header, rest, problem = cut(data)
-                for payload in payloads:
-                    begin, end = end, end + header + len(payload)
-                    if followed is None:
-                        trail.offset += end - begin
-                    else:
-                        trail.note(data[begin:end])
-                    yield payload
-                if problem is not None:
-                    msg = f"{self._path}, byte {trail.offset}: {problem}"
-                    raise FrameError(msg)
+                notes = followed is not None
+                rest, long = yield from self._cut(rest + block, long, trail, notes=notes)
                 continue
             if followed is None:
                 self._check_size(file, trail.offset)
@@ -89,15 +82,63 @@ class FileSource(MessageSource[int | Seen]):
             if followed.is_left(file.fileno()):
                 break
             yield None
-        if rest and self._framing is not None:
+        left = len(rest) if long is None else long.size
+        if left and self._framing is not None:
             msg = (
-                f"{self._path}, byte {trail.offset}: the last {len(rest)} bytes are an incomplete "
-                "frame"
+                f"{self._path}, byte {trail.offset}: the last {left} bytes are an incomplete frame"
             )
             raise FrameError(msg)
-        if rest:  # a last line without a line feed
+        if long is not None:  # a last line without a line feed
+            yield self._passed_over(long, trail)
+        elif rest:
             trail.note(rest)
             yield rest
+
+    def _cut(
+        self, data: bytes, long: _Long | None, trail: Trail, *, notes: bool
+    ) -> Generator[bytes, None, tuple[bytes, _Long | None]]:
+        """Yield the payloads of *data*, which begins with the rest of *long*, if that is not None.
+
+        Returns:
+            The rest of *data*, and a message over the limit to which what comes next belongs.
+
+        Raises:
+            FrameError: A header tells no length.
+        """
+        cut = self._lines if self._framing is None else self._frames
+        while data:
+            if long is not None:
+                data = long.take(data)
+                if not long.is_complete:
+                    break
+                yield self._passed_over(long, trail)
+            payloads, header, rest, found = cut(data)
+            end = 0
+            for payload in payloads:
+                begin, end = end, end + header + len(payload)
+                if notes:
+                    trail.note(data[begin:end])
+                else:
+                    trail.offset += end - begin
+                yield payload
+            if isinstance(found, str):
+                msg = f"{self._path}, byte {trail.offset}: {found}"
+                raise FrameError(msg)
+            data, long = rest, found
+            if long is None:
+                return data, None
+        return b"", long if long is not None and not long.is_complete else None
+
+    def _passed_over(self, long: _Long, trail: Trail) -> bytes:
+        """What stands for *long*, with *trail* after it."""
+        size = long.size - long.header - (long.total is None and long.is_complete)
+        message = long.beginning[long.header :][:size]
+        place = f"{self._path}, byte {trail.offset}"
+        trail.pass_over(long.size)
+        return refusal(
+            f"{place}: a message of {size} bytes; the limit is {self._max_frame}: raise "
+            f"--max-frame; it begins with {beginning(message)}"
+        )
 
     def __str__(self) -> str:
         return f"file {self._path}"
@@ -127,17 +168,51 @@ class FileSource(MessageSource[int | Seen]):
             )
             raise FrameError(msg)
 
-    def _frames(self, data: bytes) -> tuple[list[bytes], int, bytes, str | None]:
-        """Return payloads, the overhead of each in bytes, the remaining data, and a problem."""
-        assert self._framing is not None
-        scan, problem = self._framing.scan_until_error(data)
-        payloads = self._framing.split(data[: scan.end])
-        return payloads, self._framing.header_length, data[scan.end :], problem
+    def _frames(self, data: bytes) -> _Cut:
+        framing = self._framing
+        assert framing is not None
+        header = framing.header_length
+        scan, problem = framing.scan_until_error(data)
+        payloads, rest = framing.split(data[: scan.end]), data[scan.end :]
+        length = None if problem is None else framing.length(rest[:header])
+        found = problem if length is None else _Long(header, header + length)
+        return payloads, header, rest, found
 
-    def _lines(self, data: bytes) -> tuple[list[bytes], int, bytes, str | None]:
+    def _lines(self, data: bytes) -> _Cut:
         *lines, rest = data.split(b"\n")
         for number, line in enumerate((*lines, rest)):
             if len(line) > self._max_frame:
-                problem = f"the line is longer than the limit of {self._max_frame} bytes"
-                return lines[:number], 1, b"", problem
+                before = lines[:number]
+                rest = data[number + sum(map(len, before)) :]
+                return before, 1, rest, _Long()
         return lines, 1, rest, None
+
+
+class _Long:
+    """A message over the limit, of which only the beginning is kept.
+
+    Args:
+        header: Bytes of its header.
+        total: Bytes of it with its header; None if it ends with a line feed.
+    """
+
+    def __init__(self, header: int = 0, total: int | None = None) -> None:
+        self.header, self.total = header, total
+        self.beginning = b""
+        self.size = 0
+        """Bytes of it that were taken."""
+        self.is_complete = False
+
+    def take(self, data: bytes) -> bytes:
+        """Take what of *data* belongs to it; returns the rest."""
+        end = data.find(b"\n") + 1 if self.total is None else self.total - self.size
+        self.is_complete = 0 < end <= len(data)
+        mine = data[:end] if self.is_complete else data
+        self.beginning = (self.beginning + mine[:_KEPT_BYTES])[:_KEPT_BYTES]
+        self.size += len(mine)
+        return data[len(mine) :]
+
+
+_Cut = tuple[list[bytes], int, bytes, _Long | str | None]
+"""Payloads, the overhead of each in bytes, the remaining data, and what that begins with: a message
+over the limit, or something wrong."""

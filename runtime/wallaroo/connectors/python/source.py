@@ -19,7 +19,7 @@ from wallaroo.errors import FrameError
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import Reached
-from wallaroo.wire.refusals import beginning, refusal
+from wallaroo.wire.refusals import beginning, refusal, refusal_reason
 
 _IDLE_S = 0.05
 """Pause after a source has reported that it has no messages now."""
@@ -61,7 +61,8 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
     def _take(self, payload: bytes, position: Any) -> bool:
         """Hand a message in, once there is room; returns whether it was, before a stop."""
         framing = self._source.framing
-        if (size := len(payload)) > framing.max_frame:
+        size = len(payload)
+        if size > framing.max_frame and refusal_reason(payload) is None:
             payload = refusal(
                 f"{self._source.where}, position {position!r:.100}: a message of {size} bytes; the "
                 f"limit is {framing.max_frame}: raise --max-frame; it begins with "
