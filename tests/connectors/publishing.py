@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.gateway.harness import finished, outputs, publish
 from tests.helpers import wait_until
+from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.store import Store
@@ -16,6 +17,7 @@ class PublishingOutbox:
 
     store: Store
     outbox: Outbox
+    refusals = Policy.SET_ASIDE
 
     def __init__(self, directory: Path, chunks: int = 0) -> None:
         self._directory = directory
@@ -25,6 +27,7 @@ class PublishingOutbox:
         self._directory.mkdir(exist_ok=True)
         self.store = Store(self._directory)
         self.outbox = self.store.outbox
+        self.outbox.refusals = self.refusals
 
     def close(self) -> None:
         self.store.close()

@@ -47,8 +47,14 @@ def test_what_a_topic_gives_or_does_not_take_becomes_a_dead_letter_or_stops_the_
         f"Refused: record 1 of partition 0 of topic {source} has 2000 bytes; the limit is 1000"
     )
     assert "partition 999 does not exist" in letters[1]["error"]
+    with BackgroundRun([*command, "--on-error", "stop", *topics]) as running:
+        broker.write(source, b"998")
+        assert running.wait() == 1
+        told = "stopped because of --on-error: sink Lines, output 4: partition 998 does not exist"
+        assert any(told in event["event"] for event in running.events), running.events[-5:]
+    assert broker.values(sink) == [b"first", b"last"]
     with BackgroundRun([*command, "--on-error", "Lines=stop", *topics]) as running:
         broker.write(source, b"y" * 2000)
         assert running.wait() == 1
-        told = f"record 4 of partition 0 of topic {source} has 2000 bytes"
+        told = f"record 5 of partition 0 of topic {source} has 2000 bytes"
         assert any(told in event["event"] for event in running.events), running.events[-5:]

@@ -290,8 +290,8 @@ TRAFFIC = Options(
         metavar="[SOURCE=]POLICY",
         help="What to do with a message that cannot be processed: set-aside keeps it as a "
         "dead letter (see `wallaroo dead-letters`), drop only counts it, stop stops the "
-        "application before anything of its chunk is published. For one source or for all; may be "
-        "repeated.",
+        "application before anything of its chunk is published. For one source, or for all and for "
+        "outputs that a receiver refuses; may be repeated.",
         show_default="set-aside",
     ),
     source_tls=Options(

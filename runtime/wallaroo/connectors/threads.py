@@ -13,6 +13,7 @@ import structlog
 from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connector import SourceConnector, SourceState
+from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput, cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
@@ -293,6 +294,18 @@ class SinkThread(ABC, Generic[_SinkT]):
 
     def _settle(self, position: int, refused: Sequence[RefusedOutput] = ()) -> None:
         """Note that outputs up to *position* in the outbox are safe, or *refused*."""
+        if refused and self._outbox.refusals is Policy.STOP:
+            letter = refused[0].letter
+            self.problem = (
+                f"stopped because of --on-error: {letter.step}, {letter.place}: {letter.error}; "
+                f"the output: {letter.message}"
+            )
+            self._stopping.set()
+            self._outbox.stopped = self.problem
+            self._outbox.on_stopped()
+            return
+        if self._outbox.refusals is Policy.DROP:
+            refused = ()
         self.problem = None  # before anybody can see that they are delivered
         with self._settling:
             self._outbox.delivered(self._index, position, refused=refused)
@@ -301,7 +314,7 @@ class SinkThread(ABC, Generic[_SinkT]):
     def _set_aside(self, number: int, output: bytes, reason: str) -> RefusedOutput:
         """Make the dead letter of an *output*; *number* is its number, from 1 on."""
         if self._repeats.show(("set aside", reason)):
-            log.warning("output set aside", **self._names(), number=number, reason=reason)
+            log.warning("output refused", **self._names(), number=number, reason=reason)
         step, place = f"sink {self._sink.name}", f"output {number}"
         letter = FailedMessage("", step, place, reason, short_repr(output))
         return RefusedOutput(letter.storable(), output)

@@ -26,7 +26,7 @@ from wallaroo.gateway.control import Control
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
-from wallaroo.gateway.dead_letters.policy import policies
+from wallaroo.gateway.dead_letters.policy import OUTPUTS, Policy, policies
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.endpoint import Endpoint
 from wallaroo.gateway.internal_api.leases import Leases
@@ -126,6 +126,7 @@ class Gateway:
             opened.callback(self._store.close)
             accept_if_asked(settings.directory, self._store)
             self._journal, self._outbox = self._store.journal, self._store.outbox
+            self._outbox.refusals = self._policies.get(OUTPUTS, Policy.SET_ASIDE)
             with self._outbox.dead_letters() as letters:
                 letters.note_origins(self._application)
             opened.pop_all()

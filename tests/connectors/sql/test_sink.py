@@ -25,6 +25,7 @@ from wallaroo.connectors import threads
 from wallaroo.connectors.sql import table as table_module
 from wallaroo.connectors.sql.resolve import SQLSink
 from wallaroo.connectors.sql.sink import SQLSinkWriter
+from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.metrics import catalogue
 from wallaroo.wire.rows import packed_row
@@ -164,6 +165,36 @@ def test_rows_that_the_database_refuses_are_dead_letters_and_the_others_are_ther
     assert errors[4] == "column 'item' takes no dict"
     assert {letter.step for letter in letters} == {"sink totals"}
     assert not any("INSERT" in error or "\n" in error for error in errors)
+    writing.stop()
+
+
+@pytest.mark.parametrize("then", [Policy.SET_ASIDE, Policy.DROP])
+def test_what_is_refused_stops_the_application_by_its_policy(
+    database: Written, tmp_path: Path, then: Policy
+) -> None:
+    writing = Writing(tmp_path, database)
+    writing.publish_rows({"id": 1})
+    writing.wait_until_delivered()
+    writing.stop()
+    writing.refusals = Policy.STOP
+    for rows in ([{"id": 2}, {"id": 13}, {"id": 3}], []):  # a second start stops as well
+        writing.start()
+        if rows:
+            writing.publish_rows(*rows)
+        wait_until(lambda: writing.outbox.stopped, "the end")
+        told = writing.outbox.stopped or ""
+        assert told.startswith("stopped because of --on-error: sink totals, output 3: ")
+        assert "; the output: b'" in told
+        assert writing.writer.problem == told
+        assert (writing.outbox.undelivered, writing.letters()) == (3, [])
+        writing.stop()
+    writing.refusals = then
+    writing.start()
+    writing.publish_rows({"id": 4})
+    writing.wait_until_delivered()
+    assert database.rows("id") == [(1,), (2,), (3,), (4,)]
+    places = [letter.place for letter in writing.letters()]
+    assert places == (["output 3"] if then is Policy.SET_ASIDE else [])
     writing.stop()
 
 

@@ -406,6 +406,23 @@ def test_a_driver_that_joins_after_its_run_has_failed_is_told_why(
     assert feed.failure == Failure("the log of a bucket is old", final=True)
 
 
+def test_a_refused_output_ends_the_query_and_those_after_it(
+    tmp_path: Path, reference: ApplicationRef
+) -> None:
+    failures = []
+    with gateway_side(tmp_path, reference.load()) as gateway:
+        for attempt in (1, 2):
+            hello = Hello(gateway.claim, attempt, DRIVER, 1)
+            feed = Feed(gateway.path, hello, lambda *_: None)
+            if attempt == 1:
+                gateway.store.outbox.stopped = "output 7 is refused"
+                gateway.store.outbox.on_stopped()
+            wait_until(lambda: feed.failure, "the end of the query")  # noqa: B023
+            failures.append(feed.failure)
+            feed.close()
+    assert failures == [Failure("output 7 is refused", final=True)] * 2
+
+
 def test_large_messages_are_under_way_one_or_two_at_a_time(
     tmp_path: Path, reference: ApplicationRef
 ) -> None:

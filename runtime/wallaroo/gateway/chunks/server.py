@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,12 @@ class ChunkServer:
         self._store.on_gather = self._publish
         self._store.writer.on_written = self.step
         self._store.on_turned = self.step
+        loop = asyncio.get_running_loop()
+
+        def end() -> None:
+            loop.call_soon_threadsafe(self._fail_if_stopped)
+
+        self._store.outbox.on_stopped = end
 
     def close(self) -> None:
         """Cut off the query."""
@@ -78,6 +85,11 @@ class ChunkServer:
     def _publish(self) -> None:
         if self._run is not None:
             self._run.publish()
+
+    def _fail_if_stopped(self) -> None:
+        reason = self._store.outbox.stopped
+        if self._run is not None and reason is not None:
+            self._run.fail(reason, final=True)
 
     def misunderstood(self, error: Exception) -> None:
         """See `Host.misunderstood`."""
@@ -110,6 +122,7 @@ class ChunkServer:
                 self._reports,
                 self._on_failure,
             )
+            self._fail_if_stopped()
         run = self._run
         told: dict[str, object] | None = None
         if problem is None and run is not None and run.order == _order(hello):

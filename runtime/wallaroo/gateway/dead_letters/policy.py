@@ -1,4 +1,4 @@
-"""Policies for messages that cannot be processed, set by `--on-error` for each source."""
+"""Policies for messages that cannot be processed, and outputs that are refused: `--on-error`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from enum import StrEnum
 from wallaroo.errors import UsageError
 from wallaroo.model.application import Application
 
+OUTPUTS = ""
+"""Stands for outputs among the names of sources: a receiver does not know where they come from."""
+
 
 class Policy(StrEnum):
-    """What happens to messages of a source that fail."""
+    """What happens to messages of a source that fail, and to outputs that are refused."""
 
     SET_ASIDE = "set-aside"
     """It is kept as a dead letter."""
     STOP = "stop"
-    """Its chunk is not published, and the application stops."""
+    """The application stops, before the chunk of the message is published."""
     DROP = "drop"
     """It is counted."""
 
 
 def policies(texts: Sequence[str], application: Application) -> dict[str, Policy]:
-    """What `--on-error` asks for, by source.
+    """What `--on-error` asks for, by source; without one also for `OUTPUTS`.
 
     Raises:
         UsageError: A policy or source does not exist.
@@ -38,6 +41,6 @@ def policies(texts: Sequence[str], application: Application) -> dict[str, Policy
             known = ", ".join(names)
             msg = f"--on-error {text!r}: there is no source {source!r}; the sources are: {known}"
             raise UsageError(msg)
-        for name in [source] if equals else names:
+        for name in [source] if equals else (*names, OUTPUTS):
             chosen[name] = Policy(policy)
     return chosen

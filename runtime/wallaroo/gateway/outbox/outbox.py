@@ -22,6 +22,7 @@ import structlog
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.dead_letters.letters import Letter
+from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.dead_letters.store import DeadLetterStore
 from wallaroo.gateway.entries import (
     DELIVERED,
@@ -95,6 +96,12 @@ class Outbox:
         self._on_added: dict[int, Callable[[], None]] = {}
         """Called when a sink has outputs."""
         self._closing = False
+        self.refusals = Policy.SET_ASIDE
+        """What to do with outputs that their receivers refuse."""
+        self.stopped: str | None = None
+        """Why such an output stops the application."""
+        self.on_stopped: Callable[[], None] = lambda: None
+        """Called when one does; from any thread."""
 
     # --- recovery --------------------------------------------------------------------------------
 
