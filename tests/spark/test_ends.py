@@ -18,8 +18,12 @@ pytestmark = pytest.mark.spark
 
 MARK = "WALLAROO_TEST_RUN"
 APP = """
+import concurrent.futures
+import subprocess
 import time
 import wallaroo
+
+POOLS = []
 
 def application_setup(args):
     host, port = wallaroo.tcp_parse_input_addrs(args)[0]
@@ -30,6 +34,12 @@ def application_setup(args):
 
 @wallaroo.computation(name="nap")
 def nap(text):
+    if text == "pool":
+        pool = concurrent.futures.ProcessPoolExecutor(2)
+        napping = [pool.submit(subprocess.run, ["sleep", "3600"]) for _ in range(2)]
+        while not all(one.running() for one in napping):
+            time.sleep(0.01)
+        POOLS.append(pool)
     if text == "long":
         open("ASLEEP", "w").close()
         time.sleep(3600)
@@ -47,6 +57,10 @@ def processes_of(mark: str) -> dict[int, str]:
     return found
 
 
+def _named(mark: str, command: str) -> int:
+    return list(processes_of(mark).values()).count(command)
+
+
 @pytest.mark.parametrize(
     ("victims", "message"),
     [
@@ -54,6 +68,7 @@ def processes_of(mark: str) -> dict[int, str]:
         (("wallaroo gateway ", "wallaroo run "), "short"),  # while the engine asks for messages
         (("realtime.agent", "wallaroo run "), "long"),  # while a function runs
         (("org.apache.spark.deploy.SparkSubmit",), "long"),
+        (("wallaroo run ",), "pool"),
     ],
 )
 def test_no_process_outlives_a_run_that_is_killed(
@@ -77,6 +92,8 @@ def test_no_process_outlives_a_run_that_is_killed(
         else:
             running.wait_until_accepted("Naps", 2)
             running.wait_until_processed()  # it waits for messages now
+        if message == "pool":
+            wait_until(lambda: _named(mark, "sleep 3600") == 2, "what user code starts")
         found = processes_of(mark)
         assert any("realtime.agent" in command for command in found.values())
         for victim in victims:
