@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,6 +19,8 @@ from wallaroo.cli.streams import U32, Cutter, FramingName
 from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError, reason_of
 from wallaroo.model.application import Application
+from wallaroo.model.endpoints import Source
+from wallaroo.model.order import is_timed, meeting_sources, merged
 from wallaroo.run.state.transfer import written_entity
 from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_lines
@@ -75,8 +77,9 @@ def simulate(
     """Run APP over messages from files in this process, without Spark, and print its outputs.
 
     If the application has several sources, name one of them for each file: --from SOURCE=FILE.
-    Files are read one after the other. Sources that read files or generate messages need none. For
-    a source that reads a topic with envelope=True, each message is a record with a value alone.
+    Files are read one after the other. Sources that read files or generate messages need none; they
+    are read in the order of time if they have time= and meet in steps with event time. For a source
+    that reads a topic with envelope=True, each message is a record with a value alone.
 
     The outputs are those of `wallaroo run` for the same messages in the same order. Outputs, and
     what --show-state prints, go to standard output; dead letters and a summary to standard error.
@@ -121,7 +124,7 @@ def _messages(
 ) -> Iterator[tuple[str, Any]]:
     """The messages of *files*, with the names of their sources."""
     if not files and (reading := [s for s in application.sources if s.read(None) is not None]):
-        return itertools.chain.from_iterable(_read(application, s.name) for s in reading)
+        return _read_all(application, reading)
     found = [_source_and_file(application, text) for text in files or ("-",)]
     streams = [(source, _opened(file, opened), file) for source, file in found]
     return (
@@ -131,14 +134,30 @@ def _messages(
     )
 
 
-def _read(application: Application, source: str) -> Iterator[tuple[str, Any]]:
-    """The messages of a source that reads them itself.
+def _read_all(application: Application, reading: Sequence[Source]) -> Iterator[tuple[str, Any]]:
+    """The messages of sources that read them themselves, in the order of time where they meet."""
+    of_source = {
+        application.sources[index]: meeting
+        for meeting in meeting_sources(application)
+        for index in meeting
+    }
+    together: dict[object, list[Source]] = {}
+    for source in reading:
+        meeting = of_source.get(source) if is_timed(source) else None
+        together.setdefault(meeting or source, []).append(source)
+    for sources in together.values():
+        for source, payload in merged([(one, _read(application, one.name)) for one in sources]):
+            yield source.name, payload
+
+
+def _read(application: Application, source: str) -> Iterator[Any]:
+    """The payloads of a source that reads them itself.
 
     Raises:
         RuntimeFailure: It fails.
     """
     try:
-        yield from messages_of(application, source)
+        yield from (payload for _, payload in messages_of(application, source))
     except WallarooError:
         raise
     except Exception as error:

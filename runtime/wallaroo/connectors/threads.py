@@ -17,6 +17,7 @@ from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput, cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
+from wallaroo.gateway.turns import Turn
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.endpoints import Sink, Source
 from wallaroo.observability.logs import Repeats
@@ -75,13 +76,16 @@ class SourceThread(ABC, Generic[_SourceT, _PositionT]):
         index: Index of the source in the application.
         source: The source.
         journal: Takes the messages, and knows where to resume.
+        turn: When it is its turn, among sources that are read in the order of time.
     """
 
     WAITS: ClassVar[str]
     """Why it has not ended some time after a stop."""
 
-    def __init__(self, index: int, source: _SourceT, journal: Journal) -> None:
-        self._index, self._source, self._journal = index, source, journal
+    def __init__(
+        self, index: int, source: _SourceT, journal: Journal, turn: Turn | None = None
+    ) -> None:
+        self._index, self._source, self._journal, self._turn = index, source, journal, turn
         self._stopping = threading.Event()
         self._handing_in = threading.Lock()
         """Held while messages are handed in, which does not happen after a stop."""
@@ -143,7 +147,7 @@ class SourceThread(ABC, Generic[_SourceT, _PositionT]):
                 pause = RETRY_FIRST_S if reached != self._reached else pause
                 if self._is_final(error):
                     self._failed(reason, None)
-                    self.ended = True
+                    self._end()
                     return
                 self._failed(reason, pause)
                 self._stopping.wait(pause)
@@ -151,12 +155,19 @@ class SourceThread(ABC, Generic[_SourceT, _PositionT]):
             else:
                 if not self._stopping.is_set():
                     self._well()
-                    self.ended = True
+                    self._end()
                     log.info("source ended", **self._names())
                 return
 
+    def _end(self) -> None:
+        self.ended = True
+        if self._turn is not None:
+            self._turn.rests()
+
     def _has_room(self) -> bool:
         """Whether the journal has room for more messages of this source, now or after a while."""
+        if self._turn is not None:
+            self._turn.goes_on()
         return self._journal.wait_for_room(self._index, AHEAD_BYTES, IDLE_WAIT_S)
 
     def _hand_in(self, submit: Callable[[], object], reached: _PositionT) -> bool:

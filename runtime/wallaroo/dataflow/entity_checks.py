@@ -238,6 +238,10 @@ class _CheckedWindows:
     _checks: Checks
     _partition: int
 
+    @property
+    def by_event(self) -> bool:
+        return self._windows.by_event
+
     def new_entity(self) -> Any:
         return self._windows.new_entity()
 

@@ -12,6 +12,7 @@ from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.turns import Turn
 from wallaroo.metrics.samples import Sample
 
 
@@ -33,6 +34,8 @@ class ConnectorContext:
     """TLS for sources that listen; None for plain connections."""
     sink_tls: ssl.SSLContext | None = None
     """TLS to receivers; None for plain connections."""
+    turns: Mapping[int, Turn] = field(default_factory=dict)
+    """Turns of the sources that are read in the order of time, by index."""
     on_failure: Callable[[Exception], None] = _ignore
     """Ends the gateway because the journal or the outbox failed; for any thread."""
 

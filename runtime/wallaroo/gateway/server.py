@@ -38,6 +38,7 @@ from wallaroo.gateway.monitoring import Monitor
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.gateway.startup import once_there_is_room, take
 from wallaroo.gateway.store import Store, StoreLimits
+from wallaroo.gateway.turns import turns_of
 from wallaroo.metrics.exposition import exposition
 from wallaroo.model.application import Application
 from wallaroo.observability.health import Health, HealthServer
@@ -162,6 +163,7 @@ class Gateway:
             settings.traffic.sources,
             self._source_tls,
             self._sink_tls,
+            turns_of(self._application),
             self._on_failure,
         )
         sources, sinks = self._application.sources, self._application.sinks

@@ -8,7 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from wallaroo.api.places import Place
+from wallaroo.api.windows import EventTime
 from wallaroo.wire.framing import MessageFormat
+
+IDLE_NS = 60 * 10**9
+"""For how long sources wait for another one, unless it says so itself."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Source(Endpoint):
 
     refuses: ClassVar[bool] = False
     """Whether refusals stand for messages that it cannot take; see `wallaroo.wire.refusals`."""
+    knows_times: ClassVar[bool] = False
+    """Whether its messages come with times."""
     framing: MessageFormat
     """Framing of its messages in the journal; for TCP, the framing on the connection."""
     decode: Callable[[bytes], Any]
@@ -65,6 +71,11 @@ class Source(Endpoint):
     place: Place
     repeatable: bool = field(default=False, kw_only=True)
     """Whether decoding a payload again is declared to yield an equal message."""
+    time: EventTime | None = field(default=None, kw_only=True)
+    """From a message to its time, to read sources in the order of time; None if that is not known,
+    or known otherwise."""
+    idle_ns: int = field(default=IDLE_NS, kw_only=True)
+    """For how long others wait for a source that has more, and cannot be read."""
 
     @property
     def ends(self) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from wallaroo.api.builder import DeclaredApplication, DeclaredPipeline
 from wallaroo.api.places import Place
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Application, Pipeline, Serialization
+from wallaroo.model.order import hints_of_order
 from wallaroo.resolution.problems import Problems, describe
 from wallaroo.resolution.sinks import SinkResolver
 from wallaroo.resolution.sources import SourceResolver
@@ -58,6 +60,7 @@ class _Resolver:
         self, max_frame: int, serialization: Serialization | None, problems: Problems
     ) -> None:
         self._serialization = serialization
+        self._problems = problems
         self._problem = problems.add
         self._sources = SourceResolver(problems, max_frame, serialization)
         self._sinks = SinkResolver(problems)
@@ -94,8 +97,10 @@ class _Resolver:
                     f"state {partition.name!r} has migrations, but the application's own "
                     "deserialize loads its entities: handle versions there",
                 )
-        hints = tuple(self._branches.hints)
-        return Application(declared.name, tuple(pipelines), partitions, self._serialization, hints)
+        found = Application(declared.name, tuple(pipelines), partitions, self._serialization)
+        for place, hint in hints_of_order(found):
+            self._problems.add_hint(place, hint)
+        return replace(found, hints=tuple(self._branches.hints))
 
     def _check_name(self, of: str, name: object, place: Place) -> None:
         shown = None

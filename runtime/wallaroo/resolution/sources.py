@@ -11,10 +11,13 @@ from typing import Any
 
 from wallaroo.api.builder import DeclaredPipeline
 from wallaroo.api.connectors import AnySource
+from wallaroo.api.durations import not_negative_ns
 from wallaroo.api.functions import Decoder
 from wallaroo.api.places import Place, place_of
+from wallaroo.api.windows import EventTime
+from wallaroo.errors import WallarooParameterError
 from wallaroo.model.application import Serialization
-from wallaroo.model.endpoints import Source
+from wallaroo.model.endpoints import IDLE_NS, Source
 from wallaroo.resolution.class_api import decoder_of
 from wallaroo.resolution.problems import (
     Problems,
@@ -63,7 +66,8 @@ class SourceResolver:
         resolved: Source = resolving.source(config, context)
         repeatable = getattr(getattr(config, "decoder", None), "repeatable", False) is True
         decode = decoding_refusals(resolved.decode) if resolved.refuses else resolved.decode
-        return replace(resolved, repeatable=repeatable, decode=decode)
+        time, idle_ns = context.times()
+        return replace(resolved, repeatable=repeatable, decode=decode, time=time, idle_ns=idle_ns)
 
 
 class SourceContext:
@@ -110,6 +114,19 @@ class SourceContext:
     def check_arity(self, function: Any, count: int, what: str, takes: str) -> None:
         """Report *function*, which is *what* of the source, unless it takes *count* arguments."""
         self._problems.check_arity(function, count, f"{self._where}: {what}", takes)
+
+    def times(self) -> tuple[EventTime | None, int]:
+        """What finds the times of messages, and for how long others wait for the source."""
+        time, idle = (getattr(self._config, name, None) for name in ("time", "idle"))
+        if time is not None and not callable(time):
+            self.report(f"time is {describe(time)}; expected a function of a message, or None")
+        elif time is not None:
+            self.check_arity(time, 1, f"time {name_of(time)}", "message")
+        try:
+            return time, IDLE_NS if idle is None else not_negative_ns("idle", idle)
+        except (TypeError, WallarooParameterError) as error:
+            self.report(str(error))
+            return time, IDLE_NS
 
     def max_size(self) -> int:
         """The largest message that the configuration admits, in bytes."""

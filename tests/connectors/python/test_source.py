@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from wallaroo.connectors.python.source import PythonSourceReader
 from wallaroo.errors import FrameError
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.store import Store, StoreLimits
+from wallaroo.gateway.turns import turns_among
 from wallaroo.wire.framing import Framing
 from wallaroo.wire.refusals import refusal_reason
 
@@ -296,3 +298,29 @@ def test_a_stop_lets_the_source_close(feeding: Feeding) -> None:
     taken = feeding.messages()
     assert taken == numbers(len(taken))
     assert (reader.closed, feeder.ended) == (1, False)
+
+
+@pytest.mark.parametrize("fails_at", [None, 0, 40])
+def test_sources_that_meet_are_read_in_the_order_of_time(
+    feeding: Feeding, fails_at: int | None
+) -> None:
+    every, third = Numbers(100), Numbers(30)
+    if fails_at is not None:
+        every.troubles[fails_at] = OSError("not now")
+    sources = [
+        CustomSource("every", U32, bytes, NOWHERE, every, time=int),
+        CustomSource("third", U32, bytes, NOWHERE, third, time=lambda number: 3 * int(number)),
+    ]
+    turns = turns_among([0, 1], sources, time.monotonic)
+    for index, source in enumerate(sources):
+        reader = PythonSourceReader(index, source, feeding.journal, turns[index])
+        feeding.readers.append(reader)
+        reader.start()
+    wait_until(lambda: all(reader.ended for reader in feeding.readers))
+    assert feeding.journal.flush(PATIENCE_S)
+    times = [
+        int(payload) * (3 if block.source else 1)
+        for block in feeding.journal.read(0, feeding.journal.end)
+        for payload in U32.split(block.data)
+    ]
+    assert times == sorted([*range(100), *range(0, 90, 3)])

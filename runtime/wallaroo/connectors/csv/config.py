@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, overload
 
 from wallaroo.api.connectors import AnySource, Row
+from wallaroo.api.durations import AnyDuration
 from wallaroo.api.functions import Result_co
 from wallaroo.api.places import calling_place
+from wallaroo.api.windows import EventTime
 
 
 class CSVSourceConfig(AnySource[Result_co]):
@@ -27,6 +29,9 @@ class CSVSourceConfig(AnySource[Result_co]):
         follow: Whether to wait for more: of a file for more rows, also if it is rotated in its
             directory; else for files with later names, which must be complete when they appear. If
             False, the source ends.
+        time: From a message to its time, by which the source is read in the order of time with
+            others; see "Several sources" in the documentation of windows.
+        idle: For how long others wait for it if it has more and cannot be read; a minute if None.
 
     Example:
         >>> CSVSourceConfig("orders.csv", delimiter=";").delimiter
@@ -44,6 +49,8 @@ class CSVSourceConfig(AnySource[Result_co]):
         delimiter: str = ",",
         columns: Sequence[str] | None = None,
         follow: bool = False,
+        time: EventTime | None = None,
+        idle: AnyDuration | None = None,
     ) -> None: ...
 
     @overload
@@ -55,6 +62,8 @@ class CSVSourceConfig(AnySource[Result_co]):
         delimiter: str = ",",
         columns: Sequence[str] | None = None,
         follow: bool = False,
+        time: EventTime | None = None,
+        idle: AnyDuration | None = None,
     ) -> None: ...
 
     def __init__(
@@ -65,10 +74,14 @@ class CSVSourceConfig(AnySource[Result_co]):
         delimiter: str = ",",
         columns: Sequence[str] | None = None,
         follow: bool = False,
+        time: EventTime | None = None,
+        idle: AnyDuration | None = None,
     ) -> None:
         self.path = Path(path).absolute()
         self.decoder = decoder
         self.delimiter = delimiter
         self.columns = columns
         self.follow = follow
+        self.time = time
+        self.idle = idle
         self.place = calling_place()

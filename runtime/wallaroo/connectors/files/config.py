@@ -9,8 +9,10 @@ from typing import Any, Literal
 
 from wallaroo.api.class_api import EncoderClass, PayloadDecoder
 from wallaroo.api.connectors import AnySink, AnySource
+from wallaroo.api.durations import AnyDuration
 from wallaroo.api.functions import Encoder, In_contra, Result_co
 from wallaroo.api.places import calling_place
+from wallaroo.api.windows import EventTime
 
 
 class FileSourceConfig(AnySource[Result_co]):
@@ -25,6 +27,9 @@ class FileSourceConfig(AnySource[Result_co]):
             without its line feed.
         follow: Whether to wait for more data at the end of the file; if False, the source ends
             there.
+        time: From a message to its time, by which the source is read in the order of time with
+            others; see "Several sources" in the documentation of windows.
+        idle: For how long others wait for it if it has more and cannot be read; a minute if None.
     """
 
     connector = __package__
@@ -35,11 +40,16 @@ class FileSourceConfig(AnySource[Result_co]):
         decoder: Callable[[bytes], Result_co | None] | PayloadDecoder[Result_co | None],
         framing: Literal["frames", "lines"] = "frames",
         follow: bool = False,
+        *,
+        time: EventTime | None = None,
+        idle: AnyDuration | None = None,
     ) -> None:
         self.path = Path(path).absolute()
         self.decoder = decoder
         self.framing = framing
         self.follow = follow
+        self.time = time
+        self.idle = idle
         self.place = calling_place()
 
 

@@ -10,9 +10,11 @@ from typing import Any, Literal, overload
 from wallaroo.api.addresses import parse_address
 from wallaroo.api.class_api import EncoderClass, PayloadDecoder
 from wallaroo.api.connectors import AnySink, AnySource
+from wallaroo.api.durations import AnyDuration
 from wallaroo.api.functions import Encoder, In_contra, Result_co
 from wallaroo.api.places import calling_place
 from wallaroo.api.secret_files import secret_file
+from wallaroo.api.windows import EventTime
 
 Brokers = str | Sequence[tuple[str, str | int]]
 """`HOST:PORT,HOST:PORT`, or pairs of host and port as `kafka_parse_source_options` returns them."""
@@ -41,6 +43,10 @@ class KafkaSourceConfig(AnySource[Result_co]):
             error, or `"skip"` them with a warning.
         group: Consumer group to which positions are committed for tools that show the lag; None for
             `wallaroo-` and the name of the pipeline.
+        time: From a message to its time, by which partitions, and other sources, are read in the
+            order of time where they meet in windows or a join with event time; None for the
+            timestamp of the record.
+        idle: For how long others wait for it if it has more and cannot be read; a minute if None.
         settings: Options of librdkafka that are not secret.
         settings_file: File with further options of librdkafka, `name=value` in each line; relative
             to the application's directory. `WALLAROO_KAFKA_SETTINGS` names one for all.
@@ -63,6 +69,8 @@ class KafkaSourceConfig(AnySource[Result_co]):
         envelope: bool = False,
         on_lost: Literal["stop", "skip"] = "stop",
         group: str | None = None,
+        time: EventTime | None = None,
+        idle: AnyDuration | None = None,
         settings: Settings | None = None,
         settings_file: str | os.PathLike[str] | None = None,
     ) -> None: ...
@@ -79,6 +87,8 @@ class KafkaSourceConfig(AnySource[Result_co]):
         envelope: bool = False,
         on_lost: Literal["stop", "skip"] = "stop",
         group: str | None = None,
+        time: EventTime | None = None,
+        idle: AnyDuration | None = None,
         settings: Settings | None = None,
         settings_file: str | os.PathLike[str] | None = None,
     ) -> None: ...
@@ -99,6 +109,8 @@ class KafkaSourceConfig(AnySource[Result_co]):
         envelope: bool = False,
         on_lost: str = "stop",
         group: str | None = None,
+        time: EventTime | None = None,
+        idle: AnyDuration | None = None,
         settings: Settings | None = None,
         settings_file: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -110,6 +122,8 @@ class KafkaSourceConfig(AnySource[Result_co]):
         self.envelope = envelope
         self.on_lost = on_lost
         self.group = group
+        self.time = time
+        self.idle = idle
         self.settings = dict(settings or {})
         self.settings_file = secret_file(settings_file)
 

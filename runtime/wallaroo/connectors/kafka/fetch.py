@@ -6,11 +6,14 @@ Each step handles all records at once: a loop over them takes longer than readin
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wallaroo.connectors.kafka.records import packed_fields
+from wallaroo.connectors.kafka.resolve import KafkaSource
+from wallaroo.model.order import time_function
 from wallaroo.wire.refusals import beginning, refusal
 
 if TYPE_CHECKING:
@@ -69,6 +72,22 @@ def fetch_of(messages: Sequence[Fetched], limit: int, *, envelope: bool) -> Fetc
         for partition, message in last.items()
     }
     return Fetch(len(payloads), _framed(payloads, lengths), offsets, ends, problem)
+
+
+def time_of_records(source: KafkaSource) -> Callable[[Fetched], int | None]:
+    """Return what finds the time of a record of *source*: its timestamp, or what the source says.
+
+    A timestamp in the future is that of a clock that is wrong, and no time.
+    """
+    own, envelope = time_function(source), source.envelope
+    if own is not None:
+        return lambda record: own(_enveloped(record) if envelope else record.value() or b"")
+
+    def time_of(record: Fetched) -> int | None:
+        kind, timestamp_ms = record.timestamp()
+        return timestamp_ms * 10**6 if kind and timestamp_ms <= time.time() * 1000 else None
+
+    return time_of
 
 
 def _too_long(record: Fetched, length: int, limit: int) -> bytes:

@@ -61,6 +61,7 @@ class KafkaSource(_OnTopic, Source):
 
     connector = __package__
     refuses = True
+    knows_times = True
     framing: Framing
     start: str | int = "earliest"
     """`earliest`, `latest`, or milliseconds since the Unix epoch."""

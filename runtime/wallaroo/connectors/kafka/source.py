@@ -17,7 +17,8 @@ import structlog
 
 from wallaroo.connectors.kafka.batches import end_of_batch, error_text, is_of_a_batch
 from wallaroo.connectors.kafka.client import REQUEST_S, Asked, TopicClient
-from wallaroo.connectors.kafka.fetch import fetch_of
+from wallaroo.connectors.kafka.fetch import fetch_of, time_of_records
+from wallaroo.connectors.kafka.lanes import Lanes
 from wallaroo.connectors.kafka.positions import Positions, lost_records
 from wallaroo.connectors.kafka.problems import KafkaProblem
 from wallaroo.connectors.kafka.resolve import KafkaSource
@@ -25,8 +26,10 @@ from wallaroo.connectors.threads import SourceThread, SourceThreads
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import Reached
+from wallaroo.gateway.turns import Turn
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
+from wallaroo.model.order import END
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.refusals import refusal
 
@@ -61,7 +64,10 @@ def open_sources(context: ConnectorContext, sources: Mapping[int, KafkaSource]) 
     # else the garbage collector looks at all records that are taken at once, several times
     gc.set_threshold(max(gc.get_threshold()[0], 4 * _AT_ONCE), *gc.get_threshold()[1:])
     return SourceThreads(
-        {index: KafkaReader(index, source, context.journal) for index, source in sources.items()}
+        {
+            index: KafkaReader(index, source, context.journal, context.turns.get(index))
+            for index, source in sources.items()
+        }
     )
 
 
@@ -74,8 +80,10 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
 
     WAITS = "it waits for the brokers"
 
-    def __init__(self, index: int, source: KafkaSource, journal: Journal) -> None:
-        super().__init__(index, source, journal)
+    def __init__(
+        self, index: int, source: KafkaSource, journal: Journal, turn: Turn | None = None
+    ) -> None:
+        super().__init__(index, source, journal, turn)
         self._client = TopicClient(source.topic, self._stopping)
         self._client.check()
         self._group = source.group or f"wallaroo-{source.name}"
@@ -92,6 +100,10 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
         """The positions at the last look, if reading has not waited for room since."""
         self._behind: set[int] = set()
         """Partitions that had records after these positions then."""
+        self._lanes: Lanes | None = None
+        """Records that wait for their turn; None if the source is not read in the order of time."""
+        self._paused: set[int] = set()
+        """Partitions of which nothing comes, as too much waits."""
 
     def samples(self) -> Iterator[Sample]:
         """Lag, bytes and errors since the gateway started."""
@@ -105,8 +117,6 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
 
     def _read(self) -> None:
         """Take records until stopped."""
-        from confluent_kafka import TopicPartition
-
         self._asked, self._looked_at, self._behind = None, {}, set()
         self._expected = time.monotonic()
         topic_id, partitions = self._client.describe()
@@ -114,8 +124,7 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
         consumer = self._client.consumer(self._group)
         with contextlib.closing(consumer):
             offsets = self._resume(consumer, topic_id, partitions)
-            name = self._source.topic.name
-            consumer.assign([TopicPartition(name, at, next_) for at, next_ in offsets.items()])
+            self._assign(consumer, offsets)
             self._well()
             while not self._stopping.is_set():
                 self._look(consumer)
@@ -123,12 +132,17 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
                 if not self._has_room():
                     self._looked_at = {}
                     continue  # librdkafka pauses when its own buffer is full
-                if (first := consumer.poll(_WAIT_S)) is not None:
+                wait_s = _WAIT_S if self._lanes is None or self._lanes.next_ns is None else 0.0
+                fetched: list[Fetched] = []
+                if (first := consumer.poll(wait_s)) is not None:
                     fetched = [first, *consumer.consume(_AT_ONCE, 0)]
                     self._make_sure()
+                if self._lanes is not None:
+                    fetched = self._in_order(consumer, self._lanes, fetched)
+                if fetched:
                     if (event := self._take(fetched)) is not None:
                         self._pass(consumer, event)
-                elif self._client.last_error is not None:
+                elif first is None and self._client.last_error is not None:
                     reason = str(self._client.problem(self._client.last_error))
                     if reason != self.problem:
                         self._failed(reason)
@@ -223,6 +237,8 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
             offsets = {**positions.offsets, **first}
             self._submit(0, b"", Positions(positions.topic_id, offsets))
             name = self._source.topic.name
+            if self._lanes is not None:
+                self._lanes.open(new)
             consumer.incremental_assign([TopicPartition(name, *at) for at in first.items()])
             log.info("source has new partitions", **self._names(), partitions=new)
         self._note_ends(consumer)
@@ -339,8 +355,6 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
         Raises:
             KafkaProblem: It can be unpacked now, no broker answers, or the source is to stop.
         """
-        from confluent_kafka import TopicPartition
-
         assert self._reached is not None
         partition = event.partition() or 0
         first = max(event.offset() or 0, self._reached.offsets[partition])
@@ -355,9 +369,59 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
         data = self._source.framing.frame(refusal(reason))
         self._submit(1, data, Positions(self._reached.topic_id, offsets))
         log.warning("batch refused", **self._names(), reason=reason)
+        self._assign(consumer, offsets)
+        self._well()
+
+    def _assign(self, consumer: Consumer, offsets: Mapping[int, int]) -> None:
+        """Read on from *offsets*."""
+        from confluent_kafka import TopicPartition
+
+        if self._turn is not None:
+            time_of = time_of_records(self._source)
+            self._lanes = Lanes(offsets, time_of, self._source.idle_ns / 1e9)
+            self._paused = set()
         name = self._source.topic.name
         consumer.assign([TopicPartition(name, at, offset) for at, offset in offsets.items()])
-        self._well()
+
+    def _in_order(
+        self, consumer: Consumer, lanes: Lanes, fetched: Sequence[Fetched]
+    ) -> list[Fetched]:
+        """Return the records whose turn it is, after *fetched* has come as well.
+
+        Raises:
+            KafkaProblem: There is something else than records of a partition.
+        """
+        from confluent_kafka import TopicPartition
+
+        assert self._turn is not None
+        name = self._source.topic.name
+
+        def end_of(partition: int) -> int:
+            bounds = consumer.get_watermark_offsets(TopicPartition(name, partition), cached=True)
+            return END if bounds is None or bounds[1] < 0 else bounds[1]
+
+        for event in fetched:
+            error = event.error()
+            if error is not None and error.name() != "_PARTITION_EOF" and not is_of_a_batch(event):
+                raise self._client.problem(error)
+        lanes.add(fetched, end_of)
+        taken: list[Fetched] = []
+        if (at := lanes.next_ns) is not None:
+            taken = lanes.take(self._turn.limit(at, 0.0 if fetched else _WAIT_S), _AT_ONCE)
+        if lanes.next_ns is None:
+            bound = lanes.bound_ns
+            self._turn.rests() if bound == END else self._turn.reads(bound)
+        else:  # what waits is no sign that the client has stopped reading
+            self._looked_at = {}
+        if (full := lanes.full(self._paused)) != self._paused:
+            for change, partitions in (
+                (consumer.pause, full - self._paused),
+                (consumer.resume, self._paused - full),
+            ):
+                if partitions:
+                    change([TopicPartition(name, partition) for partition in partitions])
+            self._paused = full
+        return taken
 
     def _submit(self, count: int, data: bytes, positions: Positions) -> None:
         reached = Reached(self._source.name, positions.encoded())

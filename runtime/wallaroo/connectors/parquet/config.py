@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from wallaroo.api.class_api import EncoderClass
 from wallaroo.api.connectors import AnySink, AnySource, Row
+from wallaroo.api.durations import AnyDuration
 from wallaroo.api.functions import Encoder, In_contra, Result_co
 from wallaroo.api.places import calling_place
+from wallaroo.api.windows import EventTime
 
 if TYPE_CHECKING:
     import pyarrow
@@ -29,6 +31,9 @@ class ParquetSourceConfig(AnySource[Result_co]):
         columns: Names of the columns to read; None for all.
         follow: Whether to wait for files with later names, which must be complete when they
             appear. If False, the source ends.
+        time: From a message to its time, by which the source is read in the order of time with
+            others; see "Several sources" in the documentation of windows.
+        idle: For how long others wait for it if it has more and cannot be read; a minute if None.
 
     Example:
         >>> ParquetSourceConfig("orders.parquet", columns=["item"]).columns
@@ -45,6 +50,8 @@ class ParquetSourceConfig(AnySource[Result_co]):
         *,
         columns: Sequence[str] | None = None,
         follow: bool = False,
+        time: EventTime | None = None,
+        idle: AnyDuration | None = None,
     ) -> None: ...
 
     @overload
@@ -55,6 +62,8 @@ class ParquetSourceConfig(AnySource[Result_co]):
         *,
         columns: Sequence[str] | None = None,
         follow: bool = False,
+        time: EventTime | None = None,
+        idle: AnyDuration | None = None,
     ) -> None: ...
 
     def __init__(
@@ -64,11 +73,15 @@ class ParquetSourceConfig(AnySource[Result_co]):
         *,
         columns: Sequence[str] | None = None,
         follow: bool = False,
+        time: EventTime | None = None,
+        idle: AnyDuration | None = None,
     ) -> None:
         self.path = Path(path).absolute()
         self.decoder = decoder
         self.columns = columns
         self.follow = follow
+        self.time = time
+        self.idle = idle
         self.place = calling_place()
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from wallaroo.api.class_api import EncoderClass, PayloadDecoder
 from wallaroo.api.connectors import AnySink, AnySource, MessageSource, OutputSink
+from wallaroo.api.durations import AnyDuration
 from wallaroo.api.functions import Encoder, In_contra, Result_co
 from wallaroo.api.places import calling_place
+from wallaroo.api.windows import EventTime
 
 
 class SourceConfig(AnySource[Result_co]):
@@ -18,6 +20,9 @@ class SourceConfig(AnySource[Result_co]):
         source: Reads the messages.
         decoder: Converts payloads to messages: a function, decorated or not, or an object with
             `decode`. Its frame layout is ignored.
+        time: From a message to its time, by which the source is read in the order of time with
+            others; see "Several sources" in the documentation of windows.
+        idle: For how long others wait for it if it has more and cannot be read; a minute if None.
     """
 
     connector = __package__
@@ -26,9 +31,14 @@ class SourceConfig(AnySource[Result_co]):
         self,
         source: MessageSource[Any],
         decoder: Callable[[bytes], Result_co | None] | PayloadDecoder[Result_co | None],
+        *,
+        time: EventTime | None = None,
+        idle: AnyDuration | None = None,
     ) -> None:
         self.source = source
         self.decoder = decoder
+        self.time = time
+        self.idle = idle
         self.place = calling_place()
 
 

@@ -10,26 +10,31 @@ from __future__ import annotations
 import contextlib
 import functools
 import pickle
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from wallaroo.connectors.python.resolve import CustomSource
-from wallaroo.connectors.threads import SourceThread, SourceThreads
+from wallaroo.connectors.threads import IDLE_WAIT_S, SourceThread, SourceThreads
 from wallaroo.errors import FrameError
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import Reached
+from wallaroo.gateway.turns import Turn
+from wallaroo.model.order import BEGINNING, Timeline, time_function
 from wallaroo.wire.refusals import beginning, refusal, refusal_reason
 
 _IDLE_S = 0.05
 """Pause after a source has reported that it has no messages now."""
+_ASK_S = 0.02
+"""Seconds for which the answer holds that others have no earlier messages."""
 
 
 def open_sources(context: ConnectorContext, sources: Mapping[int, CustomSource]) -> SourceThreads:
     """Make the connector of all such sources, which come by their index in the application."""
     return SourceThreads(
         {
-            index: PythonSourceReader(index, source, context.journal)
+            index: PythonSourceReader(index, source, context.journal, context.turns.get(index))
             for index, source in sources.items()
         }
     )
@@ -40,9 +45,15 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
 
     WAITS = "it waits in read()"
 
-    def __init__(self, index: int, source: CustomSource, journal: Journal) -> None:
-        super().__init__(index, source, journal)
+    def __init__(
+        self, index: int, source: CustomSource, journal: Journal, turn: Turn | None = None
+    ) -> None:
+        super().__init__(index, source, journal, turn)
         self._reached = journal.reached(source.name)
+        self._time_of = time_function(source)
+        self._times = Timeline()
+        self._limit, self._asked = BEGINNING, 0.0
+        """Time up to which messages may be handed in, and when that was asked."""
 
     def _read(self) -> None:
         """Take messages until they end, or until stopped."""
@@ -52,6 +63,7 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
                 at_end.callback(close)
             for item in messages:
                 if item is None:
+                    self._rest()
                     self._stopping.wait(_IDLE_S)
                 elif not self._take(*_checked(item)):
                     return
@@ -60,6 +72,8 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
 
     def _take(self, payload: bytes, position: Any) -> bool:
         """Hand a message in, once there is room; returns whether it was, before a stop."""
+        if not self._wait_for_turn(payload):
+            return False
         framing = self._source.framing
         size = len(payload)
         if size > framing.max_frame and refusal_reason(payload) is None:
@@ -79,6 +93,25 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
             return False
         self._well()
         return True
+
+    def _wait_for_turn(self, payload: bytes) -> bool:
+        """Wait until it is the turn of *payload*; returns whether it is, before a stop."""
+        if self._turn is None or self._time_of is None:
+            return True
+        at = self._times.reached(self._time_of(payload))
+        if time.monotonic() - self._asked >= _ASK_S:
+            self._limit = at - 1
+        while at > self._limit:
+            if self._stopping.is_set():
+                return False
+            self._limit = self._turn.limit(at, IDLE_WAIT_S)
+            self._asked = time.monotonic()
+        return True
+
+    def _rest(self) -> None:
+        if self._turn is not None:
+            self._asked = 0.0
+            self._turn.rests()
 
     def _is_final(self, error: BaseException) -> bool:
         return isinstance(error, FrameError)

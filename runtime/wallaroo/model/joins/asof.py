@@ -78,6 +78,11 @@ class AsOfJoin(Joining):
         return f"as-of join{kind} within {duration(self.tolerance_ns)}"
 
     @property
+    def by_event(self) -> bool:
+        """Return True: messages have times of their own."""
+        return True
+
+    @property
     def why_never_late(self) -> None:
         """Messages can be late."""
         return

@@ -49,6 +49,11 @@ class TableJoin(Joining):
         return f"table join{' (left)' if self.keeps_left else ''}{ttl}"
 
     @property
+    def by_event(self) -> bool:
+        """Return False: no time of messages counts."""
+        return False
+
+    @property
     def why_never_late(self) -> str:
         """The order of arrival counts."""
         return "the order of arrival counts, so no message is late"

@@ -23,6 +23,10 @@ user code."""
 class Windows(Protocol):
     """The windows of a step."""
 
+    @property
+    def by_event(self) -> bool:
+        """Whether messages have times of their own."""
+
     def new_entity(self) -> Any:
         """Return an entity for a key without messages."""
 

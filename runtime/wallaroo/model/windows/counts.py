@@ -44,6 +44,11 @@ class CountWindows(Aggregating):
     def __str__(self) -> str:
         return f"windows of {self.count:,} messages"
 
+    @property
+    def by_event(self) -> bool:
+        """Return False: no time of messages counts."""
+        return False
+
     def new_entity(self) -> CountEntity:
         """Return an entity without messages."""
         return CountEntity()

@@ -22,6 +22,11 @@ class TimeWindows(Aggregating):
     event_time: EventTime | None
 
     @property
+    def by_event(self) -> bool:
+        """Whether messages have times of their own."""
+        return self.event_time is not None
+
+    @property
     @abstractmethod
     def kind(self) -> str:
         """The word for one of these windows in messages."""

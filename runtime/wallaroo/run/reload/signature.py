@@ -42,4 +42,6 @@ def _endpoint(endpoint: Source | Sink) -> tuple[type, dict[str, Any]]:
 
 
 def _runs_code(application: Application) -> bool:
-    return any(one.runs_code for one in (*application.sources, *application.sinks))
+    return any(source.time is not None for source in application.sources) or any(
+        one.runs_code for one in (*application.sources, *application.sinks)
+    )
