@@ -1,7 +1,4 @@
-"""Messages with keys on their way to buckets: in groups where keys recur, else as rows.
-
-That both give the same is held by the property of `test_program`, whose blocks are of either kind.
-"""
+"""Messages with keys on their way to buckets."""
 
 from __future__ import annotations
 
@@ -13,13 +10,8 @@ import pytest
 import wallaroo
 from tests.applications.counting import Count, count, decode, encode
 from tests.dataflow.harness import Driven, chunks
-from wallaroo.dataflow import exchange
-from wallaroo.dataflow.decoding import Router
-from wallaroo.dataflow.packing import holds_rows
-from wallaroo.dataflow.results import TaskResults
 from wallaroo.model.application import Application
 from wallaroo.resolution.application import resolve
-from wallaroo.wire.records import Packed
 
 
 class Unknown:
@@ -59,46 +51,7 @@ def application_of(*steps: Any, keys: list[str] | None = None) -> Application:
     return resolve(builder.to_sink(wallaroo.TCPSinkConfig("", 0, encode)).build())
 
 
-def route(driven: Driven, *payloads: bytes) -> list[Packed]:
-    sent = [("in", payload) for payload in payloads]
-    ((block,),) = chunks(driven.program.application, sent, [0] * len(sent))
-    return Router(driven.program, TaskResults(lambda _outputs, _tally: None)).route(block)
-
-
-MANY = [b"%d" % number for number in range(100)]
-
-
-LISTED = [payload.decode() for payload in MANY]
-
-
-@pytest.mark.parametrize("steps", [(), (odd_ones,)])
-@pytest.mark.parametrize("keys", [None, LISTED], ids=["any key", "listed keys"])
-def test_a_chunk_of_many_keys_travels_as_rows_and_one_of_few_in_groups(
-    steps: Any, keys: list[str] | None
-) -> None:
-    driven = Driven(application_of(*steps, keys=keys))
-    assert all(holds_rows(packed.blob) for packed in route(driven, *MANY))
-    assert not any(holds_rows(packed.blob) for packed in route(driven, *[b"7"] * 100))
-    assert all(holds_rows(packed.blob) for packed in route(driven, b"7"))
-
-
-def test_what_a_chunk_begins_as_it_ends_as(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "_AT_ONCE", 100)
-    driven = Driven(application_of())
-    sent = [("in", payload) for payload in [*MANY, *[b"7"] * 1_000]]
-    cuts = [1 if number == 100 else 0 for number in range(len(sent))]
-    (batch,) = chunks(driven.program.application, sent, cuts)
-    (block,) = batch
-    results = TaskResults(lambda _outputs, _tally: None)
-    assert len(block) == 2
-    assert all(holds_rows(packed.blob) for packed in Router(driven.program, results).route(block))
-
-
-@pytest.mark.parametrize("dense", [0, 1_000], ids=["groups", "rows"])
-def test_messages_of_keys_that_are_not_listed_are_dropped(
-    dense: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exchange, "_DENSE", dense)
+def test_messages_of_keys_that_are_not_listed_are_dropped() -> None:
     driven = Driven(application_of(keys=["a", "b"]))
     sent = [("in", payload) for payload in (b"a", b"c", b"b", b"a", b"d", b"c")]
     for batch in chunks(driven.program.application, sent, [0] * len(sent)):
@@ -109,7 +62,6 @@ def test_messages_of_keys_that_are_not_listed_are_dropped(
     assert arrivals == [("'c'", 1), ("'c'", 5), ("'d'", 4)]
 
 
-@pytest.mark.parametrize("dense", [0, 1_000], ids=["groups", "rows"])
 @pytest.mark.parametrize(
     ("odd", "step"),
     [
@@ -121,9 +73,8 @@ def test_messages_of_keys_that_are_not_listed_are_dropped(
 )
 @pytest.mark.parametrize("steps", [(), (odd_ones,)], ids=["payloads", "messages"])
 def test_what_cannot_travel_is_set_aside_and_the_rest_arrives(
-    steps: Any, odd: bytes, step: str, dense: int, monkeypatch: pytest.MonkeyPatch
+    steps: Any, odd: bytes, step: str
 ) -> None:
-    monkeypatch.setattr(exchange, "_DENSE", dense)
     driven = Driven(application_of(*steps))
     sent = [("in", payload) for payload in (b"a", odd, b"a", b"b")]
     for batch in chunks(driven.program.application, sent, [0, 0, 1, 0]):

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests import odd_keys
 from tests.dataflow.harness import Driven, Sent, chunks, tick
 from wallaroo.api.places import place_of
-from wallaroo.dataflow import exchange
 from wallaroo.model.application import Application
 from wallaroo.resolution.application import resolve
 from wallaroo.testing import Simulation, simulate
@@ -23,8 +22,6 @@ from wallaroo.wire.records import Tally
 pytestmark = pytest.mark.filterwarnings("ignore::wallaroo.testing.UnlistedKeysWarning")
 
 NAMES = [f"{name} {number}" for name, keys in odd_keys.EQUAL.items() for number in range(len(keys))]
-DENSE = (0, 24)
-"""Messages per key from which they travel in groups: all do, or as few as usually."""
 names = st.one_of(
     st.sampled_from(NAMES),
     st.sampled_from([*odd_keys.INVALID]),
@@ -45,28 +42,25 @@ def test_any_cut_gives_what_the_simulation_gives(
     sources = st.sampled_from([source.name for source in application.sources])
     sent = data.draw(st.lists(st.tuples(sources, names.map(str.encode)), max_size=30))
     cuts = data.draw(st.lists(st.integers(0, 3), min_size=len(sent), max_size=len(sent)))
-    dense = data.draw(st.sampled_from(DENSE))
-    compare(application, sent, cuts, dense)
+    compare(application, sent, cuts)
 
 
-@pytest.mark.parametrize("dense", DENSE)
-def test_every_odd_key_counts_as_in_the_simulation(dense: int) -> None:
+def test_every_odd_key_counts_as_in_the_simulation() -> None:
     application = applied(odd_keys.application_setup)
     choose = random.Random(7)
     told = [*NAMES, *odd_keys.INVALID]
     choose.shuffle(told)
     sent = [(source.name, name.encode()) for source in application.sources for name in told]
-    due = compare(application, sent, [0, 1, 2, 3] * len(sent), dense)
+    due = compare(application, sent, [0, 1, 2, 3] * len(sent))
     direct = [output for output in due.by_sink["Direct"] if output.startswith(b"datetime ")]
     assert [int(output.partition(b": ")[2]) for output in direct] == list(range(1, 11))
     assert len(due.set_aside) == 4 * len(odd_keys.INVALID) - len(odd_keys.INVALID)
 
 
-def compare(application: Application, sent: Sent, cuts: list[int], dense: int) -> Simulation:
+def compare(application: Application, sent: Sent, cuts: list[int]) -> Simulation:
     driven, due = Driven(application), simulate(application, sent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Tally, "MAX_EXAMPLES", 10_000)
-        patch.setattr(exchange, "_DENSE", dense)
         for batch in chunks(application, sent, cuts[: len(sent)]):
             driven.batch(batch)
     for sink in application.sinks:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import wallaroo
 from tests.dataflow.harness import Driven, Sent, chunks, drive_all
 from tests.helpers import framing_of
-from wallaroo.dataflow import exchange
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.program import Program
@@ -199,10 +198,7 @@ def test_any_split_of_the_messages_gives_what_the_simulation_gives(
 ) -> None:
     sent = data.draw(streams(application))
     cuts = data.draw(st.lists(st.integers(0, 3), min_size=len(sent), max_size=len(sent)))
-    with pytest.MonkeyPatch.context() as patch:
-        # as few messages per key as usually travel in groups, or all
-        patch.setattr(exchange, "_DENSE", data.draw(st.sampled_from([0, 24])))
-        driven = drive_all(application, sent, cuts)
+    driven = drive_all(application, sent, cuts)
     due = simulate(application, sent)
     for sink in application.sinks:
         assert by_key(driven.outputs[sink.name]) == by_key(due.by_sink[sink.name])

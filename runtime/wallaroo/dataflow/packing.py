@@ -8,22 +8,14 @@ from __future__ import annotations
 
 import marshal
 import pickle
-from collections import defaultdict
-from itertools import islice
 from typing import Any
 
-from wallaroo.dataflow.message_snapshots import PLAIN, Snapshot, packed, unpacked
+from wallaroo.dataflow.message_snapshots import PLAIN, packed, unpacked
 from wallaroo.user_code.callers import time_limited
 
-Arrivals = list[int]
-"""Offsets of the messages from which items originate."""
-Runs = list[tuple[int, list[Any], Arrivals]]
-"""Items of one key in order of arrival: (number of a stage, items, their offsets)."""
-Group = list[tuple[int, Any, Runs]]
-"""Items of one bucket: (number of a state partition, key, runs)."""
-Rows = tuple[int, int, list[Any], list[Any], Arrivals]
-"""Items of many keys: number of a state partition, number of a stage, keys, one item for each, and
-their offsets."""
+Rows = tuple[int, int, list[Any], list[Any], list[int]]
+"""Items: number of a state partition, number of a stage, keys, one item for each, and the offsets
+of the messages from which they originate."""
 Stamp = tuple[int, ...]
 """Position in the order of arrival: offset, wall clock at arrival in nanoseconds, number of the
 source path; then, for each step or fork passed, the index among its outputs."""
@@ -32,45 +24,13 @@ Stamped = tuple[Stamp, int, Any, Any]
 TICK = -1
 """Instead of the number of a stage: the item is a tick of the clock, not a message."""
 
-_GROUP, _ROWS, _STAMPED = b"g", b"r", b"s"
+_ROWS, _STAMPED = b"r", b"s"
 _WITHOUT_REFERENCES = 2
 """A version of `marshal`; later versions look up each value to detect repetitions."""
 
 
-def packed_group(group: Group) -> bytes:
-    """Pack *group*, whose items are snapshots."""
-    of_stage: dict[int, list[Snapshot]] = defaultdict(list)
-    """Items by stage: they usually have the same class, so packing them together is compact."""
-    runs_of_keys: list[list[tuple[int, int, Arrivals]]] = []
-    for _, _, runs in group:
-        runs_of_keys.append([(stage, len(items), arrivals) for stage, items, arrivals in runs])
-        for stage, items, _ in runs:
-            of_stage[stage] += items
-    partitions = [partition for partition, _, _ in group]
-    keys = _packed_keys([key for _, key, _ in group])
-    parcels = [(stage, packed(items)) for stage, items in of_stage.items()]
-    return _GROUP + _marshalled((partitions, keys, runs_of_keys, parcels))
-
-
-def unpacked_group(blob: bytes) -> Group:
-    """Unpack the result of `packed_group`, with messages instead of snapshots."""
-    partitions, keys, runs_of_keys, parcels = marshal.loads(memoryview(blob)[1:])
-    of_stage = {stage: iter(unpacked(parcel)) for stage, parcel in parcels}
-    return [
-        (
-            partition,
-            key,
-            [
-                (stage, list(islice(of_stage[stage], count)), arrivals)
-                for stage, count, arrivals in runs
-            ],
-        )
-        for partition, key, runs in zip(partitions, _unpacked_keys(keys), runs_of_keys, strict=True)
-    ]
-
-
 def packed_rows(rows: list[Rows]) -> bytes:
-    """Pack *rows*, whose items are snapshots; for keys with few items each."""
+    """Pack *rows*, whose items are snapshots."""
     packed_columns = [
         (partition, stage, _packed_keys(keys), packed(items), arrivals)
         for partition, stage, keys, items, arrivals in rows
@@ -101,11 +61,6 @@ def unpacked_items(blob: bytes) -> list[Stamped]:
 def holds_items(blob: bytes) -> bool:
     """Whether *blob* is a result of `packed_items`."""
     return blob[:1] == _STAMPED
-
-
-def holds_rows(blob: bytes) -> bool:
-    """Whether *blob* is a result of `packed_rows`."""
-    return blob[:1] == _ROWS
 
 
 @time_limited

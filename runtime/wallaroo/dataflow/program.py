@@ -8,12 +8,14 @@ state of another key move to a later level. `levels` assigns partitions to level
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.dataflow.levels import Hop, Levels
 from wallaroo.dataflow.message_snapshots import Carrier
+from wallaroo.dataflow.rows import buckets_of
 from wallaroo.model.application import (
     Application,
     Branch,
@@ -94,7 +96,6 @@ class Program:
         self.application = application
         self.buckets = buckets
         self._bucket_of_key: dict[Any, int] = {}
-        self._buckets_of_listed: dict[int, dict[Any, int]] = {}
         self.partitions: tuple[StatePartition, ...] = tuple(application.partitions.values())
         self.partition_numbers = {p.name: number for number, p in enumerate(self.partitions)}
         self._sink_indices = {sink: index for index, sink in enumerate(application.sinks)}
@@ -143,18 +144,16 @@ class Program:
             bucket = self._bucket_of_key[key] = bucket_of(key, self.buckets)
         return bucket
 
-    def buckets_of_listed(self, partition: int) -> Mapping[Any, int] | None:
-        """The bucket of each listed key of *partition*; None if any key has an entity.
-
-        Where a key is looked up in it, it must be known to be valid; see `bucket_of`.
-        """
-        listed = self.partitions[partition].keys
-        if listed is None:
-            return None
-        found = self._buckets_of_listed.get(partition)
-        if found is None:
-            found = {key: bucket_of(key, self.buckets) for key in listed}
-            self._buckets_of_listed[partition] = found
+    def buckets_of(self, keys: Sequence[Any]) -> list[int]:
+        """Return the bucket of each key, as `bucket_of` does."""
+        known = self._bucket_of_key
+        may_be_known = len(known) < _MAX_KNOWN_KEYS and SAFE.issuperset(map(type, keys))
+        if may_be_known:
+            with contextlib.suppress(KeyError):
+                return list(map(known.__getitem__, keys))
+        found = buckets_of(keys, self.buckets, self.bucket_of)
+        if may_be_known:
+            known.update(zip(keys, found, strict=True))
         return found
 
     def bucket_in(self, partition: int, key: Any) -> int:

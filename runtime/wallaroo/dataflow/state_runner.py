@@ -16,8 +16,6 @@ from wallaroo.dataflow.packing import (
     Stamp,
     Stamped,
     holds_items,
-    holds_rows,
-    unpacked_group,
     unpacked_items,
     unpacked_rows,
 )
@@ -36,10 +34,6 @@ from wallaroo.wire.records import Packed, bounded_ns
 _MISSING = object()
 _TIMED_RUNS = 16
 """One in this number of runs of messages through a state computation is timed."""
-_FEW_KEYS = 64
-"""In groups of at most this number of keys, the messages of all keys are counted."""
-_HOT = 16
-"""In other groups, only keys with at least this number of messages are counted."""
 
 
 @time_limited
@@ -99,10 +93,8 @@ class StateRunner:
         for blob in packed:
             if holds_items(blob):
                 stamped += unpacked_items(blob)
-            elif holds_rows(blob):
-                self._run_rows(blob)
             else:
-                self._run_group(blob)
+                self._run_rows(blob)
         if stamped:
             stamped.sort(key=_stamp_of)
             for item in stamped:
@@ -124,19 +116,6 @@ class StateRunner:
     def sent(self) -> list[Packed]:
         """Return the packed messages for later levels and clear them."""
         return self._outgoing.packed()
-
-    def _run_group(self, blob: bytes) -> None:
-        group = unpacked_group(blob)
-        hot_from = 1 if len(group) <= _FEW_KEYS else _HOT
-        for number, key, runs in group:
-            entities = self._state.entities[number]
-            for stage_number, items, arrivals in runs:
-                if len(items) >= hot_from:
-                    self._hot.count(number, key, len(items))
-                entity = repeat(entities.get(key, _MISSING), len(items))
-                stage = self._program.stages[stage_number]
-                self._compute(stage, repeat(key, len(items)), entity, items, arrivals)
-        self._results.settle()
 
     def _run_rows(self, blob: bytes) -> None:
         for number, stage_number, keys, items, arrivals in unpacked_rows(blob):

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Collection, Hashable, Iterable
-from itertools import chain
+from collections.abc import Hashable
 from typing import Any
 
 from wallaroo.model.keys.classes import (
@@ -24,7 +23,7 @@ from wallaroo.model.keys.classes import (
     require_copy,
 )
 
-__all__ = ["SAFE", "InvalidKey", "are_safe", "bucket_of", "is_safe", "stable_hash"]
+__all__ = ["SAFE", "InvalidKey", "bucket_of", "is_safe", "stable_hash"]
 
 _PRIME = 1_000_003
 _MASK = 0xFFFF_FFFF
@@ -98,29 +97,6 @@ def is_safe(key: Any) -> bool:
     if key_class is None or key_class.parts is None:
         return False
     return SAFE.issuperset(map(type, key_class.parts(key)))
-
-
-def are_safe(keys: Collection[Any]) -> bool:
-    """Whether all *keys* and their parts may be looked up in a dictionary of keys.
-
-    Example:
-        >>> are_safe(["a", 1, ("b", 2)]), are_safe([("c", [])])
-        (True, False)
-    """
-    kinds = set(map(type, keys))
-    if kinds <= SAFE:
-        return True
-    for kind in kinds - SAFE:
-        key_class = _CLASSES.get(kind)
-        if key_class is None or key_class.parts is None:
-            return False
-        of_kind: Collection[Any] = keys
-        if len(kinds) > 1:
-            of_kind = [key for key in keys if type(key) is kind]
-        parts: Iterable[Iterable[Any]] = of_kind if kind is tuple else map(key_class.parts, of_kind)
-        if not are_safe(list(chain.from_iterable(parts))):
-            return False
-    return True
 
 
 def _register(kind: type) -> KeyClass:
