@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, cast
 
 from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.entities import EntitySerializer
@@ -20,14 +20,10 @@ from wallaroo.dataflow.savable import RECENT, CheckedEntity, Unsavable, settle_a
 from wallaroo.dataflow.steps.multiple_outputs import pair_of
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.application import StateCompute
-from wallaroo.model.windows import Failed, Windows
+from wallaroo.model.windows import Windows
 
-
-class Calls(Protocol):
-    """Counts the calls of functions of the application."""
-
-    number: int
-    """Number of the last call."""
+if TYPE_CHECKING:
+    from wallaroo.dataflow.isolated_calls import Calls
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,7 @@ class Checks:
     def function(self, step: StateCompute) -> Callable[..., Any]:
         """Wrap the function of *step* with a check."""
         function, partition = step.function, self._program.partition_numbers[step.partition]
-        counts = _is_saved if step.returns_save else _always
+        counts = is_saved if step.returns_save else always
 
         def call(message: Any, entity: Any, *timers: Any) -> Any:
             checked = self._find(partition, entity)
@@ -131,7 +127,8 @@ class Checks:
 
     def windows(self, windows: Windows, partition: str) -> Windows:
         """Wrap the *windows* of *partition* with checks."""
-        return _CheckedWindows(windows, self, self._program.partition_numbers[partition])
+        number = self._program.partition_numbers[partition]
+        return cast("Windows", _CheckedWindows(windows, self, number))
 
     def call(
         self,
@@ -230,59 +227,34 @@ class Checks:
         return self._checked[id(entity)]
 
 
-@dataclass(frozen=True)
 class _CheckedWindows:
     """Windows whose entities are checked after each message."""
 
-    _windows: Windows
-    _checks: Checks
-    _partition: int
+    def __init__(self, windows: Windows, checks: Checks, partition: int) -> None:
+        self._windows, self._checks, self._partition = windows, checks, partition
+        self.new_entity, self.by_event = windows.new_entity, windows.by_event
 
-    @property
-    def by_event(self) -> bool:
-        return self._windows.by_event
+    def take(self, entity: Any, *arguments: Any) -> Any:
+        def take(current: Any) -> Any:
+            return self._windows.take(current, *arguments)
 
-    def new_entity(self) -> Any:
-        return self._windows.new_entity()
-
-    def take(
-        self, entity: Any, key: Any, message: Any, arrived_ns: int, failed: Failed
-    ) -> list[Any]:
-        def take(current: Any) -> list[Any]:
-            return self._windows.take(current, key, message, arrived_ns, failed)
-
-        checked = self._checks.of_key(self._partition, key, entity)
+        checked = self._checks.of_key(self._partition, arguments[0], entity)
         if checked is None:
             return take(entity)
-        outputs: list[Any] = self._checks.call(checked, take, _always, ahead=1)
-        return outputs
+        return self._checks.call(checked, take, always, ahead=1)
 
-    def tick(self, entity: Any, key: Any, now_ns: int, failed: Failed) -> list[Any]:
-        return self._windows.tick(self._checks.current(entity), key, now_ns, failed)
-
-    def due_ns(self, entity: Any) -> int | None:
-        return self._windows.due_ns(self._checks.current(entity))
-
-    def idle_ns(self, entity: Any) -> int | None:
-        return self._windows.idle_ns(self._checks.current(entity))
-
-    def is_disposable(self, entity: Any) -> bool:
-        return self._windows.is_disposable(self._checks.current(entity))
-
-    def open_windows(self, entity: Any) -> int:
-        return self._windows.open_windows(self._checks.current(entity))
-
-    def watermark(self, entity: Any) -> int | None:
-        return self._windows.watermark(self._checks.current(entity))
-
-    def convert_accumulators(self, entity: Any, convert: Callable[[Any], Any]) -> Any:
-        return self._windows.convert_accumulators(self._checks.current(entity), convert)
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """What takes an entity, which may have been restored."""
+        method = getattr(self._windows, name)
+        return lambda entity, *arguments: method(self._checks.current(entity), *arguments)
 
 
-def _is_saved(result: Any) -> bool:
+def is_saved(result: Any) -> bool:
+    """Whether a state computation that returned *result* saves its entity."""
     _, save = pair_of(result)
     return bool(save)
 
 
-def _always(_result: Any) -> bool:
+def always(_result: Any) -> bool:
+    """The same of one that always does."""
     return True

@@ -35,7 +35,6 @@ from typing import IO, Any, NamedTuple, TypeVar
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entity_checks import Checks, Saving, Suspects
 from wallaroo.dataflow.guards import guarded
-from wallaroo.dataflow.isolated_awaiting import longest_await_s
 from wallaroo.dataflow.isolated_calls import (
     DAMAGE,
     FINISHED,
@@ -45,6 +44,7 @@ from wallaroo.dataflow.isolated_calls import (
     Calls,
     is_awaiting,
     is_no_call,
+    longest_await_s,
 )
 from wallaroo.dataflow.process_health import PROBLEMS, Health
 from wallaroo.dataflow.program import Program

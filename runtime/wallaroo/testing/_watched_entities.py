@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from wallaroo.dataflow.entity_checks import always, is_saved
 from wallaroo.dataflow.savable import RECENT, CheckedEntity, Unsavable, codec_of, saved, settle_all
-from wallaroo.dataflow.steps.multiple_outputs import pair_of
 from wallaroo.model.application import Application, StateCompute, Stateful
 from wallaroo.model.windows import Windows
 from wallaroo.user_code.exceptions import pass_interrupt
@@ -64,7 +64,7 @@ class Watch:
             Unsavable: The entity cannot be saved afterwards; it was restored.
         """
         returns_save = isinstance(step, StateCompute) and step.returns_save
-        counts = _is_saved if returns_save else _always
+        counts = is_saved if returns_save else always
         where = (step.partition, key)
         if where in self._suspects.checked:
             return self._checked(step, where, entities, function, counts)
@@ -175,12 +175,3 @@ class Watch:
             raise
         finally:
             entities[key] = entity.entity
-
-
-def _is_saved(result: Any) -> bool:
-    _output, save = pair_of(result)
-    return bool(save)
-
-
-def _always(_result: Any) -> bool:
-    return True
