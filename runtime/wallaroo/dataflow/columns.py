@@ -1,4 +1,4 @@
-"""Saves many entities of one plain class attribute by attribute.
+"""Saves many objects of one plain class attribute by attribute.
 
 Pickling an object costs as much as pickling a dozen of its values. Entities of a class with default
 pickling usually have the same attributes: their values are then extracted in bulk, and the class
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import copyreg
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import repeat
 from operator import attrgetter, itemgetter
 from types import MemberDescriptorType
 from typing import Any, NamedTuple
@@ -22,31 +23,28 @@ _ALL_HOOKS = frozenset((*_HOOKS, *_OPTIONAL_HOOKS))
 
 
 class Columns(NamedTuple):
-    """Entities by key, as columns."""
+    """Objects of a plain class, attribute by attribute."""
 
     kind: type
-    """The class of all entities."""
+    """The class of all objects."""
     names: tuple[str, ...]
-    """The attributes that all entities have."""
-    keys: list[Any]
-    """The keys of the entities."""
-    values: list[list[Any]]
-    """For each name, its value in each entity."""
+    """The attributes that all objects have."""
+    values: Sequence[Sequence[Any]]
+    """For each name, its value in each object."""
 
     @classmethod
-    def of(cls, entities: Mapping[Any, Any]) -> Columns | None:
-        """Return the columns of *entities*; None unless all have the same plain class and shape.
+    def of(cls, objects: Sequence[Any]) -> Columns | None:
+        """Return the columns of *objects*; None unless all have the same plain class and shape.
 
         Example:
             >>> class Total:
             ...     def __init__(self) -> None:
             ...         self.count = 0
-            >>> Columns.of({"a": Total(), "b": Total()}).values
+            >>> Columns.of([Total(), Total()]).values
             [[0, 0]]
-            >>> Columns.of({"a": Total(), "b": None}) is None
+            >>> Columns.of([Total(), None]) is None
             True
         """
-        objects: list[Any] = list(entities.values())
         kinds = set(map(type, objects))
         kind = kinds.pop() if len(kinds) == 1 else None
         slots = None if kind is None else slots_of(kind)
@@ -64,43 +62,20 @@ class Columns(NamedTuple):
             values = [list(map(get(name), objects)) for name in names]
         except AttributeError:  # a slot without value
             return None
-        return cls(kind, names, list(entities), values)
+        return cls(kind, names, values)
 
-    def put_into(self, entities: dict[Any, Any]) -> None:
-        """Store these entities in *entities*.
-
-        Existing objects of the class are reused: this costs half as much as creating new ones, and
-        produces no garbage.
-
-        Example:
-            >>> class Total:
-            ...     __slots__ = ("count",)
-            ...     def __init__(self) -> None:
-            ...         self.count = 0
-            >>> entities = {"a": Total()}
-            >>> Columns(Total, ("count",), ["a", "b"], [[7, 8]]).put_into(entities)
-            >>> entities["a"].count, entities["b"].count
-            (7, 8)
-        """
-        kind, new = self.kind, object.__new__
-        objects: list[Any] = list(map(entities.get, self.keys))
-        if len(set(map(id, objects))) != len(objects):  # some are shared or missing
-            objects = [new(kind) for _ in objects]
-            entities.update(zip(self.keys, objects, strict=True))
-        elif set(map(type, objects)) != {kind}:
-            objects = [one if type(one) is kind else new(kind) for one in objects]
-            entities.update(zip(self.keys, objects, strict=True))
-        if slots_of(kind):
+    def objects(self, count: int) -> list[Any]:
+        """Return *count* new objects with these values."""
+        objects: list[Any] = list(map(object.__new__, repeat(self.kind, count)))
+        if not self.kind.__dictoffset__:
             for name, column in zip(self.names, self.values, strict=True):
-                _exhaust(map(getattr(kind, name).__set__, objects, column))
-            return
-        dicts: list[Any] = list(map(vars, objects))
-        for attributes in dicts:
-            if attributes and tuple(attributes) != self.names:
-                attributes.clear()
+                deque(map(getattr(self.kind, name).__set__, objects, column), maxlen=0)
+            return objects
+        attributes_of: list[Any] = list(map(vars, objects))
         for name, column in zip(self.names, self.values, strict=True):
-            for attributes, value in zip(dicts, column, strict=True):
+            for attributes, value in zip(attributes_of, column, strict=True):
                 attributes[name] = value
+        return objects
 
 
 @lru_cache(maxsize=1024)
@@ -143,8 +118,3 @@ def has_getattr(kind: type) -> bool:
 
 def _has_own(kind: type, method: str) -> bool:
     return any(method in vars(base) for base in kind.__mro__ if base is not object)
-
-
-def _exhaust(calls: Iterator[object]) -> None:
-    """Make the *calls* and discard their results."""
-    deque(calls, maxlen=0)

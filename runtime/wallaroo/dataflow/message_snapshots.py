@@ -20,7 +20,6 @@ from __future__ import annotations
 import copyreg
 import pickle
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import repeat
@@ -28,7 +27,7 @@ from operator import attrgetter, itemgetter
 from types import MemberDescriptorType
 from typing import Any, NamedTuple, NoReturn
 
-from wallaroo.dataflow.columns import slots_of
+from wallaroo.dataflow.columns import Columns, slots_of
 from wallaroo.model.application import Serialization
 from wallaroo.user_code.callers import time_limited
 from wallaroo.user_code.exceptions import (
@@ -334,14 +333,7 @@ def _rebuilt(shape: Shape, columns: Sequence[Sequence[Any]], count: int) -> list
         return list(rows)
     if issubclass(kind, tuple):
         return list(map(partial(tuple.__new__, kind), rows))
-    objects: list[Any] = list(map(object.__new__, repeat(kind, count)))
-    if kind.__dictoffset__:
-        for one, row in zip(objects, rows, strict=True):
-            vars(one).update(zip(names, row, strict=True))
-        return objects
-    for name, column in zip(names, columns, strict=True):
-        deque(map(getattr(kind, name).__set__, objects, column), maxlen=0)
-    return objects
+    return Columns(kind, names, columns).objects(count)
 
 
 @time_limited

@@ -59,11 +59,10 @@ class Saved(NamedTuple):
         """
         keys = list(entities)
         try:
-            columns = Columns.of(entities)
+            columns = Columns.of(list(entities.values()))
             if columns is not None:
                 try:
-                    parts = (columns.kind, columns.names, columns.values)
-                    return cls(keys, "columns", _dumped(parts, columns.kind))
+                    return cls(keys, "columns", _dumped(tuple(columns), columns.kind))
                 except _RefersBack:
                     pass
             return cls(keys, "together", _dumped(list(entities.values()), None))
@@ -81,13 +80,13 @@ class Saved(NamedTuple):
         Raises:
             Exception: One of them cannot be loaded; others may have been loaded.
         """
-        if self.form == "columns":
-            kind, names, values = pickle.loads(self.content)
-            Columns(kind, names, self.keys, values).put_into(entities)
-        elif self.form == "together":
-            entities.update(zip(self.keys, pickle.loads(self.content), strict=True))
+        if self.form == "each":
+            loaded: Any = map(pickle.loads, self.content)
         else:
-            entities.update(zip(self.keys, map(pickle.loads, self.content), strict=True))
+            loaded = pickle.loads(self.content)
+        if self.form == "columns":
+            loaded = Columns(*loaded).objects(len(self.keys))
+        entities.update(zip(self.keys, loaded, strict=True))
 
     def one_by_one(self) -> Iterator[tuple[Any, Any, BaseException | None]]:
         """Yield each key with its entity, or with the exception that loading it raises."""

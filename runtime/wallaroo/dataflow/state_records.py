@@ -6,7 +6,7 @@ They hold plain tuples, because a record must not depend on where a class of thi
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wallaroo.dataflow.bucket_logs import content_of, sealed_record
@@ -22,9 +22,9 @@ class StateChanges(NamedTuple):
     """Changed entities."""
     forgotten: list[Any]
     """Keys of deleted entities."""
-    kept: list[Kept]
+    kept: Sequence[Kept] = ()
     """Entities that could not be loaded."""
-    times: dict[Any, tuple[Any, ...] | None]
+    times: Mapping[Any, tuple[Any, ...] | None] = {}
     """Changed times by key, as `KeyTime.saved` returns them; None where one is forgotten."""
     version: int = FIRST
     """Version of the class of the changed entities."""
@@ -44,9 +44,8 @@ def packed_changes(changes: Mapping[str, StateChanges]) -> bytes:
         >>> unpacked_changes(packed_changes(changes))["totals"].all_keys() == {"a", "b"}
         True
     """
-    return sealed_record(
-        pickle.dumps({name: _packed(one) for name, one in changes.items()}, protocol=5)
-    )
+    packed = {name: (tuple(changed), *rest) for name, (changed, *rest) in changes.items()}
+    return sealed_record(pickle.dumps(packed, protocol=5))
 
 
 def unpacked_changes(record: bytes) -> dict[str, StateChanges]:
@@ -56,26 +55,9 @@ def unpacked_changes(record: bytes) -> dict[str, StateChanges]:
         DamagedFile: It is not as it was written.
     """
     content: dict[str, tuple[Any, ...]] = pickle.loads(content_of(record))
-    return {name: _unpacked(*packed) for name, packed in content.items()}
-
-
-def _packed(changes: StateChanges) -> tuple[Any, ...]:
-    """Without what comes last and says nothing."""
-    changed, forgotten, kept, times, version = changes
-    more: list[Any] = [kept, times] if times else [kept] if kept else []
-    if version != FIRST:
-        more = [kept, times, version]
-    return (tuple(changed), forgotten, *more)
-
-
-def _unpacked(
-    changed: tuple[Any, ...],
-    forgotten: list[Any],
-    kept: list[Kept] | None = None,
-    times: dict[Any, tuple[Any, ...] | None] | None = None,
-    version: int = FIRST,
-) -> StateChanges:
-    return StateChanges(Saved(*changed), forgotten, kept or [], times or {}, version)
+    return {
+        name: StateChanges(Saved(*changed), *rest) for name, (changed, *rest) in content.items()
+    }
 
 
 def times_of(number: int, times: Times) -> dict[Any, tuple[Any, ...] | None]:
