@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.spark.checkpoint.reader import committed_state
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.state.directory import FORMAT
 
@@ -77,7 +77,7 @@ ALL = {
 def entities(session: SparkSession, directory: Path, golden: Golden) -> list[Entity]:
     """The entities of the state in *directory*, as `wallaroo state` reads them."""
     program = Program(golden.application.load(), BUCKETS)
-    saved = CheckpointState(session, directory / "checkpoint", program)
+    saved = committed_state(session, directory / "checkpoint", program)
     found = list(saved.entities())
     assert not saved.unloaded, saved.unloaded
     return found

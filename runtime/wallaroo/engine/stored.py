@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from wallaroo.dataflow.buckets import Unloaded
+from wallaroo.dataflow.buckets import Bucket, Unloaded
+from wallaroo.dataflow.entities import EntitySerializer
+from wallaroo.dataflow.state_records import unpacked_changes
 from wallaroo.model.timing import KeyTime
 
 Published = Callable[[str, int], list[bytes] | None]
@@ -52,13 +54,36 @@ class LastEpoch(NamedTuple):
     """Partitions of the state while it ran."""
 
 
-class SavedState(Protocol):
-    """The state as of a published chunk."""
+class SavedState:
+    """The state as of a published chunk.
 
-    commit: Commit | None
-    """The last committed epoch; None if there is none yet."""
-    unloaded: list[Unloaded]
-    """Entities that `entities` could not load so far."""
+    Args:
+        serializer: Has read, or reads, *buckets*.
+        buckets: What Spark has committed.
+        commit: The last committed epoch; None if there is none yet.
+        later: Records of what was published after it.
+    """
+
+    def __init__(
+        self,
+        serializer: EntitySerializer,
+        buckets: Iterable[Bucket],
+        commit: Commit | None,
+        later: Sequence[bytes] = (),
+    ) -> None:
+        self.commit = commit
+        """The last committed epoch; None if there is none yet."""
+        self.unloaded: list[Unloaded] = []
+        """Entities that `entities` has reached so far and could not load."""
+        self._serializer, self._names = serializer, list(serializer.partitions)
+        self._later = self._bucket = serializer.read(later)
+        self._buckets = buckets
+        self._changed = {
+            (name, key)
+            for record in later
+            for name, changes in unpacked_changes(record).items()
+            for key in changes.all_keys()
+        }
 
     def entities(self) -> Iterator[tuple[str, Any, Any]]:
         """State, key and entity of each entity.
@@ -66,9 +91,26 @@ class SavedState(Protocol):
         Raises:
             RuntimeFailure: They cannot be read.
         """
+        for bucket in self._buckets:
+            yield from self._entities(bucket, self._changed)
+        yield from self._entities(self._later, set())
+
+    def _entities(
+        self, bucket: Bucket, changed: set[tuple[str, Any]]
+    ) -> Iterator[tuple[str, Any, Any]]:
+        """Those of *bucket*, without those that were *changed* later."""
+        self._bucket = bucket
+        unloaded = bucket.unloaded.values()
+        self.unloaded += [one for one in unloaded if (one.state, one.key) not in changed]
+        for name, entities in zip(self._names, bucket.entities, strict=True):
+            for key, entity in entities.items():
+                if (name, key) not in changed:
+                    yield name, key, entity
 
     def migrated(self) -> Mapping[str, int]:
         """Numbers of the entities that `entities` has migrated so far, by state."""
+        return {self._names[number]: count for number, count in self._serializer.migrated.items()}
 
     def time_of(self, state: str, key: Any) -> KeyTime | None:
         """The time of the key that `entities` has just yielded; None if the state keeps none."""
+        return self._bucket.times.get((self._names.index(state), key))

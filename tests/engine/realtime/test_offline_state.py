@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from tests.engine.realtime.test_checkpoint import committed
 from tests.golden import ALL
-from wallaroo.dataflow.buckets import Changes, Unloaded
+from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.program import Program
+from wallaroo.engine.realtime import offline_state
 from wallaroo.engine.realtime.checkpoint import note_begun
-from wallaroo.engine.realtime.offline_state import PublishedState
-from wallaroo.engine.spark.checkpoint import saved_state
-from wallaroo.engine.stored import StateLayout
+from wallaroo.engine.realtime.offline_state import StoppedState
+from wallaroo.engine.stored import SavedState, StateLayout
 from wallaroo.wire.chunk_messages import CheckpointPosition
-
-Found = Sequence[tuple[str, Mapping[Any, Any], Sequence[Unloaded]]]
 
 
 class Unloadable:
@@ -48,26 +46,29 @@ def state_of(
     program: Program,
     directory: Path,
     monkeypatch: pytest.MonkeyPatch,
-    logged: Found,
+    logged: list[list[bytes]],
     records: list[bytes],
-) -> PublishedState:
+) -> SavedState:
     """The state of which Spark has *logged*, and the outbox *records*."""
     committed(directory, 3, CheckpointPosition(50, 5))
     note_begun(directory, CheckpointPosition(50, 5))
 
-    def read_state(_session: Any, _path: Path, epoch: int, _serializer: Any) -> Iterator[Any]:
+    def read_buckets(
+        _session: Any, _path: Path, epoch: int, serializer: EntitySerializer
+    ) -> Iterator[Bucket]:
         assert epoch == 3
-        yield from ((*one, {}) for one in logged)
+        return map(serializer.read, logged)
 
-    monkeypatch.setattr(saved_state, "read_state", read_state)
+    monkeypatch.setattr(offline_state, "read_buckets", read_buckets)
+    monkeypatch.setattr(StoppedState, "_session", lambda _self: None)
     layout = StateLayout("application", 2, 16, directory, lambda _run, _after: records)
-    return PublishedState(lambda: cast("Any", None), layout, program)
+    return StoppedState(layout).saved(program)
 
 
 def test_later_changes_take_the_place_of_what_spark_has(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    logged: Found = [("totals", {"a": 1, "b": 1}, []), ("totals", {"c": 1, "d": 1}, [])]
+    logged = [[record({"a": 1, "b": 1})], [record({"c": 1, "d": 1})]]
     records = [
         record({"a": 2, "b": 2}),
         record({"a": 3, "new": 3}, "c"),
@@ -90,12 +91,9 @@ def test_later_changes_take_the_place_of_what_spark_has(
 def test_what_cannot_be_loaded_is_told_unless_it_was_replaced(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = EntitySerializer(["totals"])
     damaged = record({"a": Unloadable(), "b": Unloadable(), "c": Unloadable()})
     late = record({"d": Unloadable(), "a": 1})
     monkeypatch.setattr(Unloadable, "loads", False)
-    unloaded = list(first.read([damaged]).unloaded.values())
-    assert {one.key for one in unloaded} == {"a", "b", "c"}
-    state = state_of(program, tmp_path, monkeypatch, [("totals", {}, unloaded)], [late])
+    state = state_of(program, tmp_path, monkeypatch, [[damaged]], [late])
     assert list(state.entities()) == [("totals", "a", 1)]
     assert sorted(one.key for one in state.unloaded) == ["b", "c", "d"]

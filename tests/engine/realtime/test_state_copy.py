@@ -28,10 +28,10 @@ from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime import state_copy as notes
 from wallaroo.engine.realtime.checkpoint import note_begun
-from wallaroo.engine.realtime.offline_state import PublishedState
-from wallaroo.engine.realtime.state_copy import NotedState, note, noted
+from wallaroo.engine.realtime.offline_state import StoppedState
+from wallaroo.engine.realtime.state_copy import note, noted
 from wallaroo.engine.spark.java import Java
-from wallaroo.engine.stored import StateLayout
+from wallaroo.engine.stored import SavedState, StateLayout
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.testing import load
 from wallaroo.wire.chunk_messages import CheckpointPosition
@@ -47,16 +47,13 @@ def put(directory: Path, partition: int, entities: dict[Any, Any], chunk: int = 
 
 
 @pytest.fixture
-def noted_at_5(tmp_path: Path) -> Path:
+def noted_at_5(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkpoint of two partitions whose last commit is at chunk 5, which is noted."""
+    monkeypatch.setattr(StoppedState, "_session", no_java)
     committed(tmp_path, 3, CheckpointPosition(50, 5))
     put(tmp_path, 0, {"a": 1})
     put(tmp_path, 1, {"b": 2, "c": 3})
     return tmp_path
-
-
-def no_spark() -> NoReturn:
-    raise AssertionError
 
 
 def no_java(*_arguments: object) -> NoReturn:
@@ -69,7 +66,7 @@ def test_state_that_is_noted_is_read_without_spark_with_what_was_published_since
     note_begun(noted_at_5, CheckpointPosition(50, 5))
     later = EntitySerializer(["totals"]).record(Changes([{"b": 7, "d": 4}], [{"c"}]))
     layout = StateLayout("application", 2, 16, noted_at_5, lambda _run, _after: [later])
-    state = PublishedState(no_spark, layout, program)
+    state = StoppedState(layout).saved(program)
     assert state.commit is not None
     assert sorted(state.entities()) == [("totals", "a", 1), ("totals", "b", 7), ("totals", "d", 4)]
     assert state.unloaded == []
@@ -105,7 +102,7 @@ def test_spark_is_asked_unless_all_notes_are_of_the_last_commit(
     change(noted_at_5)
     layout = StateLayout("application", 2, 16, noted_at_5, lambda _run, _after: [])
     with pytest.raises(AssertionError):
-        PublishedState(no_spark, layout, program)
+        StoppedState(layout).saved(program)
 
 
 def test_a_large_state_is_not_noted(noted_at_5: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +141,8 @@ def test_a_query_notes_its_state_at_the_end_of_an_epoch(tmp_path: Path) -> None:
         place = CheckpointPosition.from_json(store.place)
     records = noted(tmp_path / "c", 2, place)
     assert records is not None
-    state = NotedState(records, Program(application, 4))
+    serializer = EntitySerializer.of(Program(application, 4))
+    state = SavedState(serializer, [serializer.read(records)], None)
     names = list(application.partitions)
     found = {(name, key): entity.seen for name, key, entity in state.entities()}
     assert found == {

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from wallaroo.dataflow.buckets import Bucket, Unloaded
+from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.state_records import unpacked_changes
 from wallaroo.engine.realtime.checkpoint import (
     check_partitions,
     check_that_spark_has_all,
@@ -23,14 +22,13 @@ from wallaroo.engine.realtime.checkpoint import (
 from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.realtime.reports import Reports
 from wallaroo.engine.realtime.settings import SETTINGS, local_master
-from wallaroo.engine.realtime.state_copy import NotedState, noted
+from wallaroo.engine.realtime.state_copy import noted
 from wallaroo.engine.realtime.state_import import import_state
 from wallaroo.engine.spark.checkpoint import partitions
 from wallaroo.engine.spark.checkpoint.epochs import has_epoch, last_commit, last_epoch
-from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.spark.checkpoint.reader import read_buckets
 from wallaroo.engine.spark.session import Launch, SparkSettings
-from wallaroo.engine.stored import StateLayout
-from wallaroo.model.timing import KeyTime
+from wallaroo.engine.stored import SavedState, StateLayout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,9 +52,24 @@ class StoppedState:
     def __exit__(self, *_exc: object) -> None:
         self._opened.close()
 
-    def saved(self, program: Program) -> PublishedState:
-        """The state as of the last published chunk."""
-        return PublishedState(self._session, self._layout, program)
+    def saved(self, program: Program) -> SavedState:
+        """The state as of the last published chunk.
+
+        It is what Spark has committed, and what was published after that.
+
+        Raises:
+            RuntimeFailure: The outbox with what was published is not at hand.
+            UsageError: The checkpoint is damaged.
+        """
+        checkpoint, (commit, later) = self._layout.checkpoint, published_after(self._layout)
+        serializer, buckets = EntitySerializer.of(program), iter(list[Bucket]())
+        if commit is not None:
+            records = noted(checkpoint, self._layout.partitions, place_of(checkpoint, commit))
+            if records is None:  # only now is Spark needed
+                buckets = read_buckets(self._session(), checkpoint, commit.epoch, serializer)
+            else:
+                buckets = iter([serializer.read(records)])
+        return SavedState(serializer, buckets, commit, later)
 
     def has_imported(self, name: str) -> bool:
         """Whether the import *name* is complete; Spark drops one that was interrupted.
@@ -125,92 +138,6 @@ def repartition(layout: StateLayout, number: int, master: str, memory: str) -> N
     if last_commit(checkpoint) is not None and partitions.is_needed(checkpoint, number):
         with session_for("repartition", number, master, memory) as session:
             partitions.repartition(session, checkpoint, number)
-
-
-class PublishedState:
-    """The state as of the last published chunk; see `SavedState`.
-
-    It is what Spark has committed, and what was published after that.
-
-    Args:
-        session: Starts Spark, if the state is not noted beside the checkpoint.
-        layout: The state.
-        program: The application.
-
-    Raises:
-        RuntimeFailure: The outbox with what was published is not at hand.
-        UsageError: The checkpoint is damaged.
-    """
-
-    def __init__(
-        self, session: Callable[[], SparkSession], layout: StateLayout, program: Program
-    ) -> None:
-        self.commit, records = published_after(layout)
-        self.unloaded: list[Unloaded] = []
-        """Entities that `entities` has reached so far and could not load."""
-        self._committed = self._read(session, layout, program)
-        serializer = EntitySerializer.of(program)
-        self._names = serializer.partitions
-        self._later = serializer.read(records)
-        self._later_migrated = serializer.migrated
-        self._changed = _keys(records)
-
-    def _read(
-        self, session: Callable[[], SparkSession], layout: StateLayout, program: Program
-    ) -> CheckpointState | NotedState:
-        """What Spark has committed."""
-        if self.commit is not None:
-            place = place_of(layout.checkpoint, self.commit)
-            records = noted(layout.checkpoint, layout.partitions, place)
-            if records is not None:
-                return NotedState(records, program)
-        committed = CheckpointState(session(), layout.checkpoint, program)
-        committed.commit = self.commit  # there may be another one by now
-        return committed
-
-    def migrated(self) -> Mapping[str, int]:
-        """See `SavedState.migrated`."""
-        committed = self._committed.migrated()
-        return {
-            name: committed.get(name, 0) + self._later_migrated.get(number, 0)
-            for number, name in enumerate(self._names)
-        }
-
-    def time_of(self, state: str, key: Any) -> KeyTime | None:
-        """See `SavedState.time_of`."""
-        if (state, key) in self._changed:
-            return self._later.times.get((list(self._names).index(state), key))
-        return self._committed.time_of(state, key)
-
-    def entities(self) -> Iterator[tuple[str, Any, Any]]:
-        """See `SavedState.entities`.
-
-        Raises:
-            RuntimeFailure: Spark failed to read the state.
-        """
-        for name, key, entity in self._committed.entities():
-            if (name, key) not in self._changed:
-                yield name, key, entity
-        self.unloaded += [
-            one for one in self._committed.unloaded if (one.state, one.key) not in self._changed
-        ]
-        self.unloaded += self._later.unloaded.values()
-        yield from _entities(self._names, self._later)
-
-
-def _keys(records: list[bytes]) -> set[tuple[str, Any]]:
-    """State and key of each entity that *records* tell something of."""
-    found: set[tuple[str, Any]] = set()
-    for record in records:
-        for name, changes in unpacked_changes(record).items():
-            found.update((name, key) for key in changes.all_keys())
-    return found
-
-
-def _entities(names: Any, bucket: Bucket) -> Iterator[tuple[str, Any, Any]]:
-    for name, entities in zip(names, bucket.entities, strict=True):
-        for key, entity in entities.items():
-            yield name, key, entity
 
 
 @contextmanager

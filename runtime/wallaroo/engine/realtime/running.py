@@ -27,13 +27,13 @@ from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark import shipping
 from wallaroo.engine.spark.checkpoint.damage import diagnose, table_problem
 from wallaroo.engine.spark.checkpoint.epochs import remove_leftovers
-from wallaroo.engine.spark.checkpoint.saved_state import CheckpointState
+from wallaroo.engine.spark.checkpoint.reader import committed_state
 from wallaroo.engine.spark.checkpoint.schemas import note_schemas
 from wallaroo.engine.spark.executors import Executors
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery
-from wallaroo.engine.stored import StateLayout
+from wallaroo.engine.stored import SavedState, StateLayout
 from wallaroo.errors import RuntimeFailure
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.metrics import catalogue
@@ -190,11 +190,11 @@ class RunningEngine:
         return self._executors.wanted, len(self._executors.running())
 
     @contextmanager
-    def saved_state(self) -> Iterator[CheckpointState]:
+    def saved_state(self) -> Iterator[SavedState]:
         """The state as of all that is published, whose epoch it ends; one caller at a time."""
         with self._looking_up:
             self._query.finish_epoch()
-            yield CheckpointState(self._spark.session, self._checkpoint, self._program)
+            yield committed_state(self._spark.session, self._checkpoint, self._program)
 
     def finish_epoch(self) -> None:
         """Wait until Spark has the state as of all that is published.

@@ -12,15 +12,12 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded
+from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.entities import EntitySerializer
-from wallaroo.dataflow.program import Program
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.timing import KeyTime
 from wallaroo.wire.chunk_messages import CheckpointPosition
 
 _FOLDER = "noted"
@@ -89,35 +86,3 @@ def noted(checkpoint: Path, partitions: int, place: CheckpointPosition) -> list[
             return None
         found.append(record)
     return found
-
-
-class NotedState:
-    """The entities in notes; has what `CheckpointState` has.
-
-    Args:
-        records: What `noted` returned.
-        program: The application.
-    """
-
-    def __init__(self, records: list[bytes], program: Program) -> None:
-        self._program = program
-        self._names = [partition.name for partition in program.partitions]
-        self._serializer = EntitySerializer.of(program)
-        self._bucket = self._serializer.read(records)
-        self.unloaded: list[Unloaded] = []
-        """Entities that `entities` has reached so far and could not load."""
-
-    def migrated(self) -> Mapping[str, int]:
-        """See `SavedState.migrated`."""
-        return {self._names[number]: count for number, count in self._serializer.migrated.items()}
-
-    def time_of(self, state: str, key: Any) -> KeyTime | None:
-        """See `SavedState.time_of`."""
-        return self._bucket.times.get((self._names.index(state), key))
-
-    def entities(self) -> Iterator[tuple[str, Any, Any]]:
-        """See `SavedState.entities`."""
-        for name, entities in zip(self._names, self._bucket.entities, strict=True):
-            for key, entity in entities.items():
-                yield name, key, entity
-        self.unloaded += self._bucket.unloaded.values()

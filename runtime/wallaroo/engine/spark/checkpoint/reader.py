@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from wallaroo.dataflow.buckets import Unloaded
+from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.entities import EntitySerializer
+from wallaroo.dataflow.program import Program
+from wallaroo.engine.spark.checkpoint.epochs import last_commit
 from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.checkpoint.spool import Spool
 from wallaroo.engine.spark.errors import cause_of
+from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.timing import KeyTime
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def read_state(
-    session: SparkSession, checkpoint: Path, epoch: int, serializer: EntitySerializer
-) -> Iterator[tuple[str, dict[Any, Any], Sequence[Unloaded], Mapping[Any, KeyTime]]]:
-    """Yield, per bucket and state: name, entities, those that cannot be loaded, and times by key.
+def committed_state(session: SparkSession, checkpoint: Path, program: Program) -> SavedState:
+    """The state of *program* in *checkpoint* as of its currently last committed epoch."""
+    serializer, commit = EntitySerializer.of(program), last_commit(checkpoint)
+    epoch = None if commit is None else commit.epoch
+    return SavedState(serializer, read_buckets(session, checkpoint, epoch, serializer), commit)
+
+
+def read_buckets(
+    session: SparkSession, checkpoint: Path, epoch: int | None, serializer: EntitySerializer
+) -> Iterator[Bucket]:
+    """Yield the buckets of the state.
 
     Args:
-        session: The Spark session.
+        session: The Spark session; may be that of the query.
         checkpoint: Directory of the query's checkpoint; the query may be running.
-        epoch: A recent epoch; the state is that at its end.
+        epoch: A recent epoch; the state is that at its end. None for no state.
         serializer: Defines the partitions and the serialization of their entities.
 
     Raises:
         RuntimeFailure: Spark failed to read the state.
     """
+    if epoch is None:
+        return
     with plain_path(checkpoint) as path, Spool(session, checkpoint) as spool:
         try:
             rows = (
@@ -41,13 +52,7 @@ def read_state(
                 .load(str(path))
                 .selectExpr("to_json(key)", "user_map_key.place", "user_map_value.record")
             )
-            for records in spool.logs(rows):
-                bucket = serializer.read(records)
-                for number, name in enumerate(serializer.partitions):
-                    entities = bucket.entities[number]
-                    unloaded = [one for one in bucket.unloaded.values() if one.state == name]
-                    if entities or unloaded:
-                        yield name, entities, unloaded, bucket.times_of(number)
+            yield from map(serializer.read, spool.logs(rows))
         except RuntimeFailure:
             raise
         except Exception as error:
