@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import (
     FileResponse,
+    JSONResponse,
     PlainTextResponse,
     Response,
     StreamingResponse,
@@ -28,10 +29,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from wallaroo.api.addresses import Address
-from wallaroo.dashboard.access import Access, AccessRefused, TokenGate
+from wallaroo.dashboard.access import Access, AccessRefused, TokenGate, check_change
 from wallaroo.dashboard.dead_letters import DeadLetterRoutes
 from wallaroo.dashboard.monitor import Watch
-from wallaroo.dashboard.pausing import PauseRoutes
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.http.connection import Admission
 from wallaroo.gateway.http.serving import HEAD_S, Serving
@@ -76,13 +76,13 @@ class DashboardServer:
     def __init__(
         self, address: Address, watch: Watch, token: str | None, names: Sequence[str] = ()
     ) -> None:
-        self._watch = watch
+        self.watch = watch
+        """Its results are shown."""
         self._streams = 0
         self._coming: asyncio.Task[dict[str, Any] | None] | None = None
         """Waits for the next snapshot, for all streams."""
         self._encoded = (0.0, "")
         """Time of the last snapshot that was sent, and its event."""
-        self._changeable = token is not None
         host, port = address
         self._socket = listening_socket(host, int(port))
         host, port = self._socket.getsockname()[:2]
@@ -90,7 +90,7 @@ class DashboardServer:
         self.url = f"http://{shown}:{port}/"
         """URL of the page."""
         local = host in {"127.0.0.1", "::1"}
-        gate = None if token is None else TokenGate(token)
+        self._gate = gate = None if token is None else TokenGate(token)
         application = Starlette(
             routes=[
                 Route("/", self._page),
@@ -99,7 +99,8 @@ class DashboardServer:
                 Route("/snapshot", self._snapshot),
                 Route("/metrics", self._metrics),
                 Route("/state", self._state),
-                *PauseRoutes(watch, gate).routes(),
+                Route("/pause", self._change(watch.watched.pausing.pause), methods=["POST"]),
+                Route("/resume", self._change(watch.watched.pausing.resume), methods=["POST"]),
                 *DeadLetterRoutes(watch.watched.dead_letters, gate).routes(),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ],
@@ -126,26 +127,39 @@ class DashboardServer:
         )
 
     def close(self) -> None:
-        """Stop serving. Requests in progress are cancelled."""
+        """Stop polling and serving. Requests in progress are cancelled."""
+        self.watch.stop()
         self._serving.stop()
+
+    def _change(self, act: Callable[[str], bool]) -> Callable[[Request], Awaitable[Response]]:
+        """Pauses or resumes the run, for who has the token."""
+
+        async def handle(request: Request) -> Response:
+            check_change(request, self._gate)
+            by = request.client.host if request.client else "the dashboard"
+            changed = await run_in_threadpool(act, by)
+            self.watch.poll_now()
+            return JSONResponse({"changed": changed})
+
+        return handle
 
     async def _page(self, _request: Request) -> Response:
         return FileResponse(_STATIC / "index.html", headers=_HEADERS)
 
     async def _application(self, _request: Request) -> Response:
-        return _json(self._watch.application() | {"changeable": self._changeable})
+        return _json(self.watch.application() | {"changeable": self._gate is not None})
 
     async def _snapshot(self, _request: Request) -> Response:
         latest = await self._after(0.0)
         return _json(latest, 503 if latest is None else 200)
 
     async def _metrics(self, _request: Request) -> Response:
-        text = await run_in_threadpool(lambda: exposition(self._watch.watched.samples()))
+        text = await run_in_threadpool(lambda: exposition(self.watch.watched.samples()))
         return Response(text, media_type=CONTENT_TYPE)
 
     async def _state(self, request: Request) -> Response:
         key = request.query_params.get("key", "")
-        found = await run_in_threadpool(self._watch.watched.look_up, key)
+        found = await run_in_threadpool(self.watch.watched.look_up, key)
         return _json(_finite(found))
 
     async def _after(self, at: float) -> dict[str, Any] | None:
@@ -153,13 +167,11 @@ class DashboardServer:
 
         All who wait share one thread, so that many viewers leave threads to other requests.
         """
-        latest = self._watch.now(at)
+        latest = self.watch.now(at)
         if latest is not None:
             return latest
         if self._coming is None or self._coming.done():
-            self._coming = asyncio.create_task(
-                run_in_threadpool(self._watch.now, at, _KEEP_ALIVE_S)
-            )
+            self._coming = asyncio.create_task(run_in_threadpool(self.watch.now, at, _KEEP_ALIVE_S))
         coming = self._coming
         await asyncio.wait({coming}, timeout=_KEEP_ALIVE_S)
         return coming.result() if coming.done() and not coming.cancelled() else None
@@ -181,10 +193,10 @@ class DashboardServer:
             self._streams -= 1
 
     async def _news(self, request: Request) -> AsyncIterator[str]:
-        yield _event("history", self._watch.history())
+        yield _event("history", self.watch.history())
         at = 0.0
         with contextlib.suppress(asyncio.CancelledError):
-            while not (self._watch.stopping or self._serving.stopping):
+            while not (self.watch.stopping or self._serving.stopping):
                 latest = await self._after(at)
                 if await request.is_disconnected():
                     return

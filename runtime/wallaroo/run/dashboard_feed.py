@@ -93,42 +93,21 @@ class DashboardFeed:
             return {"commit": commit, "entities": list(of_key(saved, key))}
 
 
-class Dashboard:
-    """A dashboard that is served.
-
-    Args:
-        watch: Samples the run.
-        server: Serves the samples.
-    """
-
-    def __init__(self, watch: Watch, server: DashboardServer) -> None:
-        self.watch = watch
-        self._server = server
-        self.url = server.url
-        """Address of the page."""
-
-    def close(self) -> None:
-        """Stop sampling and serving."""
-        self.watch.stop()
-        self._server.close()
-
-
 def serve_dashboard(
     address: Address,
     application: Application,
     feed: DashboardFeed,
     token: str | None,
     names: Sequence[str] = (),
-) -> Dashboard:
+) -> DashboardServer:
     """Serve the dashboard of *application* at *address*, or at a free port if that is in use.
 
     Users who enter *token* may pause the run, and replay and drop dead letters; with None, nobody
-    may. Browsers may
-    call it by *names* as well.
+    may. Browsers may call it by *names* as well.
     """
     watch = Watch(application, feed)
     try:
-        server = DashboardServer(address, watch, token, names)
+        return DashboardServer(address, watch, token, names)
     except (OSError, UnicodeError) as error:
         server = DashboardServer(Address("127.0.0.1", "0"), watch, token, names)
         log.warning(
@@ -137,4 +116,4 @@ def serve_dashboard(
             reason=why_not_bound(error, address.host, "--ui"),
             dashboard=server.url,
         )
-    return Dashboard(watch, server)
+    return server

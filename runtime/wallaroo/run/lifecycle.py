@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import structlog
 
+from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.engine import launch
 from wallaroo.engine.realtime.running import RunningEngine
@@ -25,7 +26,7 @@ from wallaroo.gateway.internal_api.client import chunks_address
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.resolution.unused_addresses import unused_addresses
-from wallaroo.run.dashboard_feed import Dashboard, DashboardFeed, serve_dashboard
+from wallaroo.run.dashboard_feed import DashboardFeed, serve_dashboard
 from wallaroo.run.pausing import Pause
 from wallaroo.run.settings import DashboardSettings
 from wallaroo.run.state.classes import check_state_classes
@@ -169,7 +170,7 @@ class Lifecycle(ABC):
         )
         self._pause = Pause(self._engine)
 
-    def _serve_dashboard(self, application: Application, location: str) -> Dashboard | None:
+    def _serve_dashboard(self, application: Application, location: str) -> DashboardServer | None:
         """Serve the dashboard, unless it is disabled; *location* is that of the internal API."""
         address = self._dashboard.address
         if address is None:

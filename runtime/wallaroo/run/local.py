@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 from rich.console import Console
 
+from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import UserLogs
 from wallaroo.errors import RuntimeFailure, UsageError
@@ -25,7 +26,6 @@ from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.observability.log_channel import Channel
 from wallaroo.observability.logs import relay
-from wallaroo.run.dashboard_feed import Dashboard
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.live_view import LiveView, can_show
 from wallaroo.run.local_gateway import Command, LocalGateway, check_socket_path
@@ -300,7 +300,7 @@ class LocalRun(Lifecycle):
                 raise
             raise RuntimeFailure(self._gateway.failure) from error
 
-    def _show_live(self, application: Application, dashboard: Dashboard) -> None:
+    def _show_live(self, application: Application, dashboard: DashboardServer) -> None:
         console = Console(stderr=True)
         if self._settings.live and can_show(console):
             self._stack.enter_context(LiveView(application.name, dashboard.watch.now, console))
