@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
-from wallaroo.cli.options import STATE_DIR, together
+from wallaroo.cli.option_tree import together
+from wallaroo.cli.options import STATE_DIR
 from wallaroo.errors import UsageError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
@@ -34,16 +38,28 @@ _selection = together(
 """Select dead letters for an action."""
 
 
-def _choice(
-    numbers: tuple[int, ...], every: bool, source: str | None, pipeline: str | None
-) -> Choice:
+@contextmanager
+def _selected(
+    state_dir: Path,
+    numbers: tuple[int, ...],
+    every: bool,
+    source: str | None,
+    pipeline: str | None,
+    *,
+    replay: bool = False,
+) -> Iterator[tuple[DeadLetterActions, Choice]]:
+    """The dead letters that the options of `_selection` select, which exist."""
     if not (numbers or every or source or pipeline):
         msg = "no dead letters selected: use numbers, --source, --pipeline or --all"
         raise UsageError(msg)
     if every and (numbers or source or pipeline):
         msg = "--all selects all dead letters: omit it, or omit numbers, --source and --pipeline"
         raise UsageError(msg)
-    return Choice(tuple(dict.fromkeys(numbers)) or None, source, pipeline)
+    choice = Choice(tuple(dict.fromkeys(numbers)) or None, source, pipeline)
+    with dead_letter_actions(state_dir) as actions:
+        _check_origin(actions, choice)
+        _check_numbers(actions, choice, state_dir, replay=replay)
+        yield actions, choice
 
 
 def _check_origin(actions: DeadLetterActions, choice: Choice) -> None:
@@ -155,22 +171,13 @@ def show(number: int, state_dir: Path, payload: bool) -> None:
 @dead_letters.command()
 @_selection
 @STATE_DIR.but(required=True)
-def replay(
-    numbers: tuple[int, ...],
-    every: bool,
-    source: str | None,
-    pipeline: str | None,
-    state_dir: Path,
-) -> None:
+def replay(**selection: Any) -> None:
     """Send messages again, after everything that has arrived since, and remove their dead letters.
 
     They go to all pipelines of their source. Dead letters without a payload are kept: their
     messages have already changed a state.
     """
-    choice = _choice(numbers, every, source, pipeline)
-    with dead_letter_actions(state_dir) as actions:
-        _check_origin(actions, choice)
-        _check_numbers(actions, choice, state_dir, replay=True)
+    with _selected(**selection, replay=True) as (actions, choice):
         count = actions.replay_letters(choice)
         left = actions.letters(choice, _MAX_LETTERS)  # with those that have failed again
         kept = sum(_not_replayable(letter) is not None for letter in left)
@@ -180,18 +187,9 @@ def replay(
 @dead_letters.command()
 @_selection
 @STATE_DIR.but(required=True)
-def drop(
-    numbers: tuple[int, ...],
-    every: bool,
-    source: str | None,
-    pipeline: str | None,
-    state_dir: Path,
-) -> None:
+def drop(**selection: Any) -> None:
     """Remove dead letters."""
-    choice = _choice(numbers, every, source, pipeline)
-    with dead_letter_actions(state_dir) as actions:
-        _check_origin(actions, choice)
-        _check_numbers(actions, choice, state_dir, replay=False)
+    with _selected(**selection) as (actions, choice):
         count = actions.drop_letters(choice)
     click.echo(f"{count} dropped")
 

@@ -28,12 +28,17 @@ def executor() -> None:
 
 def decommission() -> None:
     """Let the executor finish its tasks and wait for its end; called before the pod terminates."""
-    running = [process for process in Path("/proc").glob("[0-9]*") if _is_executor(process)]
+    running = running_executors()
     for process in running:
         os.kill(int(process.name), signal.SIGPWR)
     deadline = time.monotonic() + _DECOMMISSION_S
     while any(map(_is_executor, running)) and time.monotonic() < deadline:
         time.sleep(_CHECK_INTERVAL_S)
+
+
+def running_executors() -> list[Path]:
+    """The processes of executors in this container, by their directories of `/proc`."""
+    return list(filter(_is_executor, Path("/proc").glob("[0-9]*")))
 
 
 def _is_executor(process: Path) -> bool:

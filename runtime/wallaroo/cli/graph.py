@@ -113,19 +113,11 @@ def png(graph: Graph) -> bytes:
     return _draw(dot(graph), "-Tpng", f"-Gdpi={_PNG_DPI}")
 
 
-def _mermaid(graph: Graph) -> bytes:
-    return mermaid(graph).encode()
-
-
-def _dot(graph: Graph) -> bytes:
-    return dot(graph).encode()
-
-
 _PICTURES: dict[str, Callable[[Graph], bytes]] = {
-    "mermaid": _mermaid,
+    "mermaid": lambda graph: mermaid(graph).encode(),
     "svg": svg,
     "png": png,
-    "dot": _dot,
+    "dot": lambda graph: dot(graph).encode(),
 }
 
 

@@ -11,12 +11,11 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING
+from functools import reduce
 from typing import Any, Generic, TypeVar
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-"""A function that becomes a command."""
 Settings = TypeVar("Settings")
 """A frozen dataclass."""
 Decorator = Callable[[Any], Any]
@@ -25,14 +24,17 @@ Convert = Callable[[Any], Any]
 """A conversion between the value of an option and the value of a field."""
 
 
+def together(*decorators: Decorator) -> Decorator:
+    """A decorator that applies all *decorators*, so that their options have this order."""
+    return lambda command: reduce(lambda made, add: add(made), reversed(decorators), command)
+
+
 class Part(ABC):
     """A part of the tree. Calling it decorates a command with its options, in their order."""
 
-    def __call__(self, command: Command) -> Command:
+    def __call__(self, command: Any) -> Any:
         """Give *command* the options."""
-        for decorate in reversed(list(self.decorators(None))):
-            command = decorate(command)
-        return command
+        return together(*self.decorators(None))(command)
 
     @abstractmethod
     def decorators(self, default: Any) -> Iterator[Decorator]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
 from wallaroo.api.addresses import optional_addresses
-from wallaroo.cli.option_tree import Command, Decorator, Option, Options, Part
+from wallaroo.cli.option_tree import Decorator, Option, Options, Part
 from wallaroo.cli.option_types import (
     DIRECTORY,
     FILE,
@@ -30,22 +30,10 @@ from wallaroo.run.settings import DashboardSettings, GatewayAccess, host_and_por
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
-"""Addresses for an application that is loaded but not run."""
 _MIB, _GIB = 1024**2, 1024**3
 _DAY_S = 24 * 3600.0
 
 _POSITIVE = NumberType(positive=True)
-
-
-def together(*decorators: Decorator) -> Callable[[Command], Command]:
-    """A decorator that applies all *decorators*, so that their options have this order."""
-
-    def decorate(command: Command) -> Command:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
-
-    return decorate
 
 
 class ApplicationOptions(Part):

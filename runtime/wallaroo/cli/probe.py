@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import click
 
+from wallaroo.cli.executor import running_executors
 from wallaroo.errors import RuntimeFailure
 
 PORT = 7980
@@ -19,7 +19,7 @@ _TIMEOUT_S = 5.0
 @click.option("--port", default=PORT, show_default=True, help="Port of the health endpoints.")
 def probe(port: int) -> None:
     """Query /healthz on this machine; an executor has no endpoint and is healthy while it runs."""
-    if b"KubernetesExecutorBackend" in _commands():
+    if running_executors():
         return
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=_TIMEOUT_S):
@@ -30,14 +30,3 @@ def probe(port: int) -> None:
     except OSError as error:
         msg = f"no response on port {port}: {error}"
         raise RuntimeFailure(msg) from error
-
-
-def _commands() -> bytes:
-    """The command lines of this container's processes."""
-    commands = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            commands.append((process / "cmdline").read_bytes())
-        except OSError:
-            continue
-    return b"\0".join(commands)
