@@ -33,7 +33,7 @@ def test_an_application_is_paused_and_resumed(token: Path) -> None:
             for command in ("resume", "pause", "pause", "resume")
         ]
     assert answers == ["it was not paused\n", "paused\n", "it was paused already\n", "resumed\n"]
-    assert feed.pausing.since is None
+    assert feed.pause.since is None
 
 
 def test_a_refusal_is_told_with_its_reason(token: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -138,8 +138,12 @@ class Feed:
     """
 
     def __init__(self) -> None:
+        self.gateway = self.engine = self.figures = self
         self.dead_letters = Letters(self)
-        self.pausing = Pausing(self)
+        self.letters = self.dead_letters.letters
+        self.replay_letters = self.dead_letters.replay_letters
+        self.drop_letters = self.dead_letters.drop_letters
+        self.pause = Pausing(self)
         self.entities: Mapping[str, Any] = {"commit": None, "entities": []}
         """What looking up the key `z` yields."""
         self._next = self._polled = Report()
@@ -177,8 +181,11 @@ class Feed:
     def errors(self) -> Sequence[KnownError]:
         return self._polled.errors
 
-    def restarts(self) -> Mapping[str, Sequence[Restart]]:
-        return self._polled.restarts
+    def restarts(self) -> Sequence[Restart]:
+        return self._polled.restarts.get("query", ())
+
+    def gateway_restarts(self) -> Sequence[Restart]:
+        return self._polled.restarts.get("gateway", ())
 
     def interruption(self) -> str | None:
         return self._polled.interruption
@@ -281,7 +288,7 @@ def serving(
     """The dashboard of *feed*, whose application is Word Count unless it is given."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(watch, "time", feed)
-        polled = Watch(application or load(WORD_COUNT), feed)
+        polled = Watch(application or load(WORD_COUNT), cast("Any", feed))
         server = DashboardServer(Address(host, "0"), polled, token, names)
         try:
             yield Dashboard(polled, server, Viewer(server.url))

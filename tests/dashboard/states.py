@@ -112,7 +112,7 @@ def overloaded(feed: Feed, dashboard: Dashboard) -> None:
 def paused(feed: Feed, dashboard: Dashboard) -> None:
     """The run is paused, and messages wait."""
     busy(feed, dashboard)
-    feed.pausing.since = feed.monotonic()
+    feed.pause.since = feed.monotonic()
     for number in range(1, 7):
         feed.set(10, backlog=1_000 * number, waited_s=10.0 * number)
         dashboard.viewer.snapshot(feed.monotonic())

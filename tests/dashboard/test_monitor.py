@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -159,7 +159,7 @@ def test_a_pause_and_restarts_are_told_with_their_times_and_reasons(
     snapshot = viewer.snapshot(START)
     assert (snapshot["paused_since"], snapshot["interruption"]) == (None, None)
     assert snapshot["restarts"] == []
-    feed.pausing.since = START + 5
+    feed.pause.since = START + 5
     query = [Restart(START, "a worker died"), Restart(START + 9, "the disk is full")]
     gateway = [Restart(START + 7, "it was killed by SIGKILL")]
     feed.set(
@@ -200,7 +200,7 @@ def test_an_engine_that_tells_nothing_of_epochs_shows_none(viewer: Viewer) -> No
 
 
 def test_a_run_that_goes_on_with_other_code_is_shown_with_its_pipelines(feed: Feed) -> None:
-    watch = Watch(load(WORD_COUNT), feed)
+    watch = Watch(load(WORD_COUNT), cast("Any", feed))
     try:
         before = watch.application()
         other = dataclasses.replace(load(WORD_COUNT), name="another name")
@@ -217,7 +217,9 @@ def test_the_messages_that_joins_keep_are_shown_as_such(feed: Feed) -> None:
     joined = items.key_by(joining.key).join(items.key_by(joining.key), joining.near)
     sink = wallaroo.TCPSinkConfig("", 0, joining.encode)
     feed.set(1, more=[Sample(OPEN_WINDOWS, ("near",), 3)])
-    watch = Watch(resolve(wallaroo.build_application("Joining", joined.to_sink(sink))), feed)
+    watch = Watch(
+        resolve(wallaroo.build_application("Joining", joined.to_sink(sink))), cast("Any", feed)
+    )
     try:
         (state,), snapshot = watch.application()["states"], watch.now(0.0, PATIENCE_S)
         assert snapshot is not None

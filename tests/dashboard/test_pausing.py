@@ -27,14 +27,14 @@ def ask(viewer: Viewer, action: str, authorization: str = f"Bearer {TOKEN}") -> 
 def test_the_run_is_paused_and_resumed_once_each(feed: Feed, viewer: Viewer) -> None:
     for action, paused in (("pause", True), ("resume", False)):
         assert ask(viewer, action).json == {"changed": True}
-        assert (feed.pausing.since is not None) == paused
+        assert (feed.pause.since is not None) == paused
         assert ask(viewer, action).json == {"changed": False}
 
 
 def test_a_pause_is_shown_at_once_and_not_at_the_next_poll(feed: Feed, viewer: Viewer) -> None:
     assert ask(viewer, "pause").status == 200
     wait_until(  # the clock of the feed stands: nothing else makes it poll
-        lambda: viewer.ask("/snapshot").json["paused_since"] == feed.pausing.since, "the pause"
+        lambda: viewer.ask("/snapshot").json["paused_since"] == feed.pause.since, "the pause"
     )
 
 
@@ -43,11 +43,11 @@ def test_a_pause_is_shown_at_once_and_not_at_the_next_poll(feed: Feed, viewer: V
 def test_without_the_token_nothing_changes(
     feed: Feed, viewer: Viewer, action: str, authorization: str
 ) -> None:
-    feed.pausing.since = before = START if action == "resume" else None
+    feed.pause.since = before = START if action == "resume" else None
     answer = ask(viewer, action, authorization)
     assert (answer.status, answer.text) == (401, "invalid token")
     assert viewer.ask(f"/{action}").status == 405
-    assert feed.pausing.since == before
+    assert feed.pause.since == before
 
 
 def test_a_dashboard_without_a_token_cannot_pause(feed: Feed) -> None:
@@ -55,10 +55,10 @@ def test_a_dashboard_without_a_token_cannot_pause(feed: Feed) -> None:
         answer = ask(dashboard.viewer, "pause")
     assert answer.status == 403
     assert answer.text == "the dashboard is read-only: it was started without a token"
-    assert feed.pausing.since is None
+    assert feed.pause.since is None
 
 
 def test_a_run_that_stops_says_so(feed: Feed, viewer: Viewer) -> None:
-    feed.pausing.stopping = True
+    feed.pause.stopping = True
     answer = ask(viewer, "pause")
     assert (answer.status, answer.text) == (503, "the run is stopping")

@@ -252,12 +252,12 @@ def test_the_run_is_paused_and_resumed_with_the_token_and_the_keyboard(chrome: B
         page.keyboard.type("a guess")
         page.keyboard.press("Enter")
         expect(dialog.get_by_role("alert")).to_have_text("invalid token")
-        assert feed.pausing.since is None
+        assert feed.pause.since is None
         page.keyboard.press("Control+A")
         page.keyboard.type(TOKEN)
         page.keyboard.press("Enter")
         expect(dialog).to_be_hidden()
-        assert feed.pausing.since is not None
+        assert feed.pause.since is not None
 
         feed.set(1)
         dashboard.viewer.snapshot(feed.monotonic())
@@ -268,7 +268,7 @@ def test_the_run_is_paused_and_resumed_with_the_token_and_the_keyboard(chrome: B
             "button", name="Resume"
         ).click()  # the token is remembered
         expect(page.get_by_role("dialog")).to_be_hidden()
-        assert feed.pausing.since is None
+        assert feed.pause.since is None
         feed.set(1)
         expect(page.get_by_role("button", name="Pause")).to_be_visible()
         expect(page.locator("#notices li")).to_have_count(0)
@@ -280,12 +280,12 @@ def test_a_pause_can_be_thought_better_of(chrome: Browser) -> None:
             page.get_by_role("button", name="Pause").click()
             page.get_by_role("button", name="Cancel").press(key)
             expect(page.get_by_role("dialog")).to_be_hidden()
-        assert feed.pausing.since is None
+        assert feed.pause.since is None
 
 
 def test_a_paused_run_says_how_much_waits(chrome: Browser) -> None:
     def only_paused(feed: Feed, dashboard: Dashboard) -> None:
-        feed.pausing.since = START
+        feed.pause.since = START
         feed.set(10, backlog=1_500)
         dashboard.viewer.snapshot(feed.monotonic())
 

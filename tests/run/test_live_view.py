@@ -105,7 +105,7 @@ def test_a_run_that_works_has_figures_only(feed: Feed, viewer: Viewer) -> None:
 
 
 def test_a_pause_and_an_interruption_come_first(feed: Feed, viewer: Viewer) -> None:
-    feed.pausing.since = START
+    feed.pause.since = START
     feed.set(1, interruption="the query restarts: a worker\x1b died")
     shown = line(viewer.snapshot(START + 1))
     assert "  paused  the query restarts: a worker\\x1b died  backlog 0" in shown

@@ -22,6 +22,7 @@ from structlog.testing import capture_logs
 
 from tests.helpers import PATIENCE_S, WORD_COUNT
 from wallaroo.cli.gateway import command_line
+from wallaroo.engine.realtime.pausing import Pause
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.java import _pump
 from wallaroo.errors import RuntimeFailure, UsageError
@@ -30,7 +31,6 @@ from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run import stopping
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.local import LocalRun
-from wallaroo.run.pausing import Pause
 from wallaroo.run.settings import LocalSettings
 from wallaroo.run.stopping import StartInterrupted, StopDeadline, StopSignals
 

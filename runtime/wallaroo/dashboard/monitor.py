@@ -21,7 +21,6 @@ from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S
 from wallaroo.metrics.samples import Distribution, Sample, by_labels
 from wallaroo.model.application import Application
 from wallaroo.model.joins import Join
-from wallaroo.system.restarts import Restart
 from wallaroo.wire.chunk_messages import Publication
 
 KEPT_S = 600.0
@@ -192,7 +191,8 @@ class Watch:
             return self._stopping
 
     def _poll(self) -> dict[str, Any]:
-        status, samples = self.watched.status(), self.watched.samples()
+        status, samples = self.watched.gateway.status(), self.watched.samples()
+        figures = self.watched.engine.figures
         now = _Reading(
             time.time(),
             by_labels(samples, catalogue.LATENCY),
@@ -213,8 +213,8 @@ class Watch:
             "version": self._version,
             "began": self._began,
             "away": None,
-            "paused_since": self.watched.pausing.since,
-            "interruption": self.watched.interruption(),
+            "paused_since": self.watched.pause.since,
+            "interruption": self.watched.engine.interruption(),
             "point": {
                 "time": now.at,
                 "pipelines": {
@@ -258,8 +258,8 @@ class Watch:
             "publication_age_s": of.get(catalogue.PUBLICATION_AGE.name),
             "epochs": _epochs(of),
             "query_restarts": of.get(catalogue.QUERY_RESTARTS.name),
-            "restarts": _restarts(self.watched.restarts()),
-            "hot_keys": [one._asdict() for one in self.watched.hot_keys()],
+            "restarts": _restarts(self.watched),
+            "hot_keys": [one._asdict() for one in self.watched.gateway.hot_keys()],
             "errors": [
                 {
                     "pipeline": known.example.pipeline,
@@ -271,9 +271,9 @@ class Watch:
                     "first": known.first,
                     "last": known.last,
                 }
-                for known in self.watched.errors()
+                for known in figures.errors()
             ],
-            "publications": [_publication(one) for one in self.watched.publications()],
+            "publications": [_publication(one) for one in figures.publications()],
         }
 
     def _before(self, seconds: float) -> _Reading:
@@ -371,9 +371,10 @@ def _shown(node: Any) -> dict[str, Any]:
     return dataclasses.asdict(node) | {"place": str(node.place)}
 
 
-def _restarts(of_parts: Mapping[str, Sequence[Restart]]) -> list[dict[str, Any]]:
-    """All restarts, the newest first."""
-    found = [one._asdict() | {"part": part} for part, all_ in of_parts.items() for one in all_]
+def _restarts(watched: Watched) -> list[dict[str, Any]]:
+    """The last restarts of the query and the gateway, the newest first."""
+    found = [one._asdict() | {"part": "query"} for one in watched.engine.restarts()]
+    found += [one._asdict() | {"part": "gateway"} for one in watched.gateway_restarts()]
     return sorted(found, key=lambda one: -one["at"])
 
 

@@ -99,9 +99,9 @@ class DashboardServer:
                 Route("/snapshot", self._snapshot),
                 Route("/metrics", self._metrics),
                 Route("/state", self._state),
-                Route("/pause", self._change(watch.watched.pausing.pause), methods=["POST"]),
-                Route("/resume", self._change(watch.watched.pausing.resume), methods=["POST"]),
-                *DeadLetterRoutes(watch.watched.dead_letters, gate).routes(),
+                Route("/pause", self._change(watch.watched.pause.pause), methods=["POST"]),
+                Route("/resume", self._change(watch.watched.pause.resume), methods=["POST"]),
+                *DeadLetterRoutes(watch.watched.gateway, gate).routes(),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ],
             middleware=[

@@ -8,13 +8,13 @@ import time
 from collections import deque
 from typing import Any
 
+from wallaroo.engine.realtime.pausing import Pause
 from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics.exposition import exposition
 from wallaroo.observability.health import Health
-from wallaroo.run.pausing import Pause
 from wallaroo.wire.chunk_messages import News
 
 _STARTING_S = 300.0

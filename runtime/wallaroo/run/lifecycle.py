@@ -14,20 +14,21 @@ from typing import Any, Self
 
 import structlog
 
+from wallaroo.dashboard.application import Watched
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.engine import launch
+from wallaroo.engine.realtime.pausing import Pause
 from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.java import find_java
 from wallaroo.engine.spark.java_version import warn_if_outdated
 from wallaroo.engine.spark.session import Launch
-from wallaroo.gateway.internal_api.client import chunks_address
+from wallaroo.gateway.internal_api.client import GatewayClient, chunks_address
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.resolution.unused_addresses import unused_addresses
-from wallaroo.run.dashboard_feed import DashboardFeed, serve_dashboard
-from wallaroo.run.pausing import Pause
+from wallaroo.run.dashboard import look_up, serve_dashboard
 from wallaroo.run.settings import DashboardSettings
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
@@ -175,9 +176,12 @@ class Lifecycle(ABC):
         address = self._dashboard.address
         if address is None:
             return None
-        feed = DashboardFeed(location, self._engine, self._pause, self._gateway_restarts)
+        client, engine = GatewayClient(location, patience_s=0), self._engine
+        watched = Watched(
+            client, engine, self._pause, partial(look_up, engine), self._gateway_restarts
+        )
         dashboard = serve_dashboard(
-            address, application, feed, self._dashboard_token, self._dashboard.names
+            address, application, watched, self._dashboard_token, self._dashboard.names
         )
         self._stack.callback(dashboard.close)
         return dashboard

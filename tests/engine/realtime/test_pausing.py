@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from wallaroo.engine.realtime.pausing import Pause
 from wallaroo.errors import RuntimeFailure
 from wallaroo.metrics import catalogue
-from wallaroo.run.pausing import Pause
 
 
 class Engine:
