@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from wallaroo.engine.spark.checkpoint.epochs import numbers_in
 from wallaroo.engine.spark.checkpoint.xxhash import xxhash32
 from wallaroo.errors import RESTORE, damaged
 
@@ -96,8 +97,7 @@ def damaged_files(
         checkpoint: Its directory.
         table_problem: Examines tables.
     """
-    commits = [int(file.name) for file in checkpoint.glob("commits/*") if file.name.isdecimal()]
-    version = max(commits, default=-1) + 1
+    version = max(numbers_in(checkpoint / "commits"), default=-1) + 1
     named = _names(checkpoint, version - 1)
     for partition in sorted(checkpoint.glob("state/*/[0-9]*")):
         needed = named.get((partition.parent.name, partition.name))

@@ -16,9 +16,14 @@ def run_of(checkpoint: Path) -> str:
     return (checkpoint / "metadata").read_text()
 
 
+def numbers_in(log: Path) -> list[int]:
+    """Return the numbers of epochs in a log, `offsets` or `commits`, which need not exist."""
+    return [int(file.name) for file in log.glob("*") if file.name.isdecimal()]
+
+
 def has_epoch(checkpoint: Path) -> bool:
     """Return whether an epoch has begun in *checkpoint*, which need not exist."""
-    return any(file.name.isdigit() for file in checkpoint.glob("offsets/*"))
+    return bool(numbers_in(checkpoint / "offsets"))
 
 
 def last_epoch(checkpoint: Path) -> LastEpoch:
@@ -27,8 +32,7 @@ def last_epoch(checkpoint: Path) -> LastEpoch:
     Raises:
         DamagedFile: Its file cannot be read.
     """
-    numbers = [int(file.name) for file in (checkpoint / "offsets").iterdir() if file.name.isdigit()]
-    last = max(numbers)
+    last = max(numbers_in(checkpoint / "offsets"))
     file = checkpoint / "offsets" / str(last)
     try:
         _version, metadata, *_ = file.read_text().splitlines()
@@ -40,11 +44,10 @@ def last_epoch(checkpoint: Path) -> LastEpoch:
 
 def last_commit(checkpoint: Path) -> Commit | None:
     """Return the last committed epoch in *checkpoint*; None if there is none."""
-    commits = [file for file in (checkpoint / "commits").glob("*") if file.name.isdecimal()]
-    if not commits:
+    last = max(numbers_in(checkpoint / "commits"), default=None)
+    if last is None:
         return None
-    last = max(commits, key=lambda file: int(file.name))
-    return Commit(int(last.name), last.stat().st_mtime)
+    return Commit(last, (checkpoint / "commits" / str(last)).stat().st_mtime)
 
 
 def remove_leftovers(checkpoint: Path) -> None:

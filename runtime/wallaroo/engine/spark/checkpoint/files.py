@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from wallaroo.engine.spark.checkpoint.epochs import numbers_in
 from wallaroo.engine.spark.checkpoint.schemas import check_schemas
 from wallaroo.errors import damaged
 
@@ -28,7 +29,7 @@ def check_files(checkpoint: Path) -> None:
     Raises:
         DamagedFile: A file is damaged or missing; the message names it and says what to do.
     """
-    planned, committed = _numbers(checkpoint / "offsets"), _numbers(checkpoint / "commits")
+    planned, committed = numbers_in(checkpoint / "offsets"), numbers_in(checkpoint / "commits")
     if not planned and not committed:
         return
     _check(checkpoint / "metadata", _id_problem)
@@ -39,10 +40,6 @@ def check_files(checkpoint: Path) -> None:
         _check(checkpoint / "offsets" / str(number), _offset_problem)
         if number < last or number in committed:
             _check(checkpoint / "commits" / str(number), _commit_problem)
-
-
-def _numbers(log: Path) -> list[int]:
-    return [int(file.name) for file in log.glob("*") if file.name.isdecimal()]
 
 
 def _check(file: Path, problem_of: Callable[[str], str | None]) -> None:
