@@ -417,21 +417,25 @@ def test_a_timer_of_an_entity_that_cannot_be_loaded_is_a_dead_letter_and_stays_s
     sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str.encode))
     made = resolve(wallaroo.build_application("f", source.key_by(key_of).to(step).to_sink(sink)))
     engine = Driven(made)
-    message = Message("a", 0, "s", "y", 12)
-    engine.batch([[Block(0, 1, 0, 0, _framed(message))]])
+    for number, (name, at) in enumerate([("y", 12), ("z", 14)]):
+        message = Message("a", 0, "s", name, at)
+        engine.batch([[Block(number, 1, 0, 0, _framed(message))]])
     monkeypatch.setattr(Fragile, "is_broken", True)
     engine.restart()
-    engine.batch([[tick(1, 11 * MS)]])
+    engine.batch([[tick(2, 11 * MS)]])
     assert engine.tally.set_aside == 0
-    engine.batch([[tick(2, 12 * MS)]])
-    engine.batch([[tick(3, 13 * MS)]])
-    (letter,) = engine.tally.examples
-    assert letter.message == "\"timer 'y' of key 'a', due at 12000000 ns\""
-    assert "Fragile, cannot be loaded: ValueError" in letter.error
+    for number, at in enumerate([12, 13, 14, 15], 3):
+        engine.batch([[tick(number, at * MS)]])
+    letters = engine.tally.examples
+    assert [letter.message for letter in letters] == [
+        "\"timer 'y' of key 'a', due at 12000000 ns\"",
+        "\"timer 'z' of key 'a', due at 14000000 ns\"",
+    ]
+    assert all("Fragile, cannot be loaded: ValueError" in letter.error for letter in letters)
     monkeypatch.setattr(Fragile, "is_broken", False)
     engine.restart()
-    engine.batch([[tick(4, 14 * MS)]])
-    assert engine.outputs["in"] == [b"a s 0 1", b"a !y 12 2"]
+    engine.batch([[tick(7, 16 * MS)]])
+    assert engine.outputs["in"][2:] == [b"a !y 12 3", b"a !z 14 4"]
 
 
 def test_a_timer_that_is_due_after_the_year_2262_is_waited_for() -> None:

@@ -150,7 +150,7 @@ class TimedStates:
         """Call what is due for *key* by the time of *stamp*, a tick."""
         where, timing = (number, key), self._timings[number]
         if where in self._bucket.unloaded:
-            self._cannot_call(where)
+            self._cannot_call(where, stamp[1])
             return
         if key not in self._bucket.entities[number]:
             return
@@ -214,18 +214,24 @@ class TimedStates:
         for place, output in enumerate(outputs):
             then((*stamp, place), key, output)
 
-    def _cannot_call(self, where: tuple[int, Any]) -> None:
-        """Dead-letter the timer that is due of an entity that cannot be loaded.
+    def _cannot_call(self, where: tuple[int, Any], now_ns: int) -> None:
+        """Dead-letter the timers that are due of an entity that cannot be loaded.
 
-        Its timers stay set, for a later run that can load it.
+        Its timers stay set, for a later run that can load it; each is dead-lettered once in a run.
         """
         time, stage = self._time(where), self._owners.get(where[0])
-        if time is None or not time.timers or stage is None:
+        if time is None or stage is None:
             return
-        at, name = min((at, name) for name, at in time.timers.items())
-        error = Unloadable(self._bucket.unloaded[where])
-        message, origin = describe_timer(where[1], Due(at, name)), Origin.of(where[1], None)
-        self._results.failed(stage, stage.step, message, error, origin)
+        told, until = self._bucket.told.get(where, -1), time.reached(now_ns)
+        for at, name in sorted((at, name) for name, at in time.timers.items()):
+            if at > until:
+                self._wakes.set(*where, time.clock_at(at))
+                break
+            if at > told:
+                error = Unloadable(self._bucket.unloaded[where])
+                message, origin = describe_timer(where[1], Due(at, name)), Origin.of(where[1], None)
+                self._results.failed(stage, stage.step, message, error, origin)
+        self._bucket.told[where] = until
 
     @runs_step("stage")
     def _call(
