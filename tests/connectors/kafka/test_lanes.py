@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from tests.gateway.harness import NOWHERE, U32
 from wallaroo.connectors.kafka.fetch import time_of_records
@@ -71,7 +72,10 @@ def test_a_partition_of_which_nothing_comes_is_left_out_after_a_while() -> None:
     made.now = 10.0
     assert made.take() == []
     made.now = 10.1
-    assert made.take() == [10, 12]
+    with capture_logs() as logs:
+        assert made.take() == [10, 12]
+        assert made.take() == []
+    assert [(log["event"], log["partition"]) for log in logs] == [("partition left out", 1)]
     made.add(record(1, 0, 20))
     assert made.take() == []  # the other one is not idle, and may have earlier ones
     made.add(record(0, 2, 15))

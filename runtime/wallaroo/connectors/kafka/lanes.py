@@ -15,6 +15,8 @@ from itertools import islice, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+import structlog
+
 from wallaroo.model.order import END, Timeline
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ _LEAST_BYTES = 256 * 1024
 """Bytes of a partition that may wait in any case."""
 _PER_RECORD = 500
 """Bytes of memory that a record takes besides its value."""
+
+log = structlog.get_logger("wallaroo.gateway")
 
 TimeOf = Callable[["Fetched"], int | None]
 """From a record to its time, in nanoseconds since the Unix epoch; None if it has none."""
@@ -50,6 +54,8 @@ class _Lane:
         """When it was last heard of."""
         self.is_at_end = False
         """Whether the brokers have no more of it."""
+        self.is_left_out = False
+        """Whether the others have stopped waiting for it."""
 
     def add(self, event: Fetched, at: int | None, heard: float) -> None:
         """Let a record wait, or an event."""
@@ -57,6 +63,7 @@ class _Lane:
         self.waiting.append(_Waiting(self.times.reached(at), event, size))
         self.size += size
         self.heard = heard
+        self.is_left_out = False
 
     def holds_up(self, now: float, idle_s: float) -> bool:
         """Whether records of other partitions must not pass the last one of this."""
@@ -116,9 +123,19 @@ class Lanes:
     @property
     def bound_ns(self) -> int:
         """The time that records must not pass before others have come; `END` for none."""
-        now = self._clock()
-        lanes = (lane for lane in self._lanes.values() if lane.holds_up(now, self._idle_s))
-        return min((lane.times.latest for lane in lanes), default=END)
+        now, bound = self._clock(), END
+        for partition, lane in self._lanes.items():
+            if lane.holds_up(now, self._idle_s):
+                bound = min(bound, lane.times.latest)
+            elif not (lane.is_at_end or lane.is_left_out):
+                lane.is_left_out = True
+                log.warning(
+                    "partition left out",
+                    partition=partition,
+                    reason=f"nothing has come of it for {self._idle_s:g} s",
+                    effect="others go on, and its records may be late for windows and joins",
+                )
+        return bound
 
     def take(self, until_ns: int, most: int) -> list[Fetched]:
         """Take at most *most* records that may go, up to the time *until_ns*, in their order."""
