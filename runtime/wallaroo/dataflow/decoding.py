@@ -6,7 +6,7 @@ no step comes before the key, its payload.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any
 
@@ -46,8 +46,8 @@ class Router:
         self._fixed_tuples: set[type] = set()
         """Classes of tuples that are their own snapshots if all items are."""
         self._paths = Paths(program, results, self._arrival, fresh=True)
-        self._collected: dict[int, _Collected] = {}
-        """Messages that wait for the exchange, by number of the stage."""
+        self._collected: list[tuple[StatefulStage, Keyed]] = []
+        """Messages that arrive individually and wait for the exchange."""
         self._stamped = [
             self._leads_to_stamps(source_path.chain) for source_path in program.source_paths
         ]
@@ -81,9 +81,11 @@ class Router:
                 else:
                     stage = self._program.stages[source_path.chain.stage]
                     exchange.add(stage, self._keyed(source_path, stage, block.first, payloads))
-            for collected in self._collected.values():
+            for stage, collected in self._collected:
                 if collected.keys:
-                    exchange.add(collected.stage, collected.taken())
+                    exchange.add(stage, collected)
+                    for column in collected:
+                        column.clear()
         self._paths.finish()
         self._paths.count()
         self._results.settle()
@@ -175,11 +177,12 @@ class Router:
         """Return the path for messages that arrive at *stage*."""
         if stage.partition in self._program.stamped:
             return self._paths.keyed_at(stage, self._outgoing.to(stage))
-        collected = self._collected[stage.number] = _Collected(stage)
+        collected = Keyed([], [], [])
+        self._collected.append((stage, collected))
         key_of, fixed, take = stage.step.key, self._fixed, self._take
         assert key_of is not None
         add_key, add_item = collected.keys.append, collected.items.append
-        add_arrival = collected.arrivals.append
+        add_arrival: Callable[[Any], None] = collected.arrivals.append
 
         def arrived(at: At, _key: Any, message: Any) -> None:
             try:
@@ -203,24 +206,6 @@ class Router:
         if chain.stage is not None:
             return self._program.stages[chain.stage].partition in self._program.stamped
         return any(map(self._leads_to_stamps, chain.forks))
-
-
-class _Collected:
-    """Messages that arrive at a stage individually."""
-
-    def __init__(self, stage: StatefulStage) -> None:
-        self.stage = stage
-        self.keys: list[Any] = []
-        self.items: list[Any] = []
-        self.arrivals: list[Any] = []
-
-    def taken(self) -> Keyed:
-        """Return all messages and clear the collection."""
-        taken = Keyed(self.keys.copy(), self.items.copy(), self.arrivals.copy())
-        self.keys.clear()
-        self.items.clear()
-        self.arrivals.clear()
-        return taken
 
 
 def _decoder(source_path: SourcePath) -> NamedStep:

@@ -26,10 +26,10 @@ _HASH = struct.Struct("<q")
 class Keyed(NamedTuple):
     """Messages on their way to a stateful step, in order of arrival."""
 
-    keys: Sequence[Any]
-    items: Sequence[Snapshot]
+    keys: list[Any]
+    items: list[Snapshot]
     """Snapshots of the messages."""
-    arrivals: Sequence[int]
+    arrivals: list[int]
     """Offsets of the messages from which they originate."""
 
 
