@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks import figures
 from benchmarks.awaiting import async_steps
 from benchmarks.decoding import decoding
+from benchmarks.failover import failover
 from benchmarks.figures import Group
 from benchmarks.intake import intake
 from benchmarks.joins import joins
@@ -28,6 +29,7 @@ GROUPS: dict[str, Group] = {
     "publishing": figures.publishing,
     "stages": stages,
     "footprint": figures.footprint,
+    "failover": failover,
     "kafka": kafka,
     "async": async_steps,
     "json": decoding,

@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tests.helpers import wait_until
+from tests.chaos.sockets import TO_FIRST_STAGE, TO_PARTITION, is_connected
+from tests.helpers import processes_below, wait_until
 
 Event = Mapping[str, Any]
 """A log event, as parsed from its line of JSON."""
@@ -61,6 +62,11 @@ class Part:
     def runs(self) -> bool:
         """Whether the current process is there and ready."""
         return self._is_ready and self._process.poll() is None
+
+    def processes(self, kind: str) -> list[int]:
+        """Numbers of the processes below it of a kind: gateway, java, agent, reader, worker."""
+        below = processes_below(self.pid)
+        return [pid for pid, command in below.items() if _kind(pid, command) == kind]
 
     def wait_for_start(self, starts: int = 1, timeout_s: float = _READY_S) -> bool:
         """Wait until it was started so often; returns whether it was."""
@@ -128,3 +134,15 @@ class Part:
                         self.starts += 1
                         self._changed.notify_all()
                 self._on_event(event)
+
+
+def _kind(pid: int, command: str) -> str | None:
+    """What a process of the application is, by its command line and its connections."""
+    if " wallaroo.engine.realtime.agent" in command:  # it, and what it has forked
+        kinds = {TO_FIRST_STAGE: "reader", TO_PARTITION: "worker", "": "agent"}
+        return next(kind for name, kind in kinds.items() if not name or is_connected(pid, name))
+    if " wallaroo gateway " in command:
+        return "gateway"
+    if "SparkSubmit" in command:
+        return "java"
+    return None

@@ -24,10 +24,9 @@ from tests.chaos.network import DRIVER_SIDE, GATEWAY_SIDE, Network
 from tests.chaos.parts import Event, Part
 from tests.chaos.receiver import Receiver
 from tests.chaos.shim import Machine, compiled
-from tests.chaos.sockets import TO_FIRST_STAGE, TO_PARTITION, is_connected
 from tests.chaos.traffic import traffic_of
 from tests.chaos.turn import APART, WITH_TIME, Turn
-from tests.helpers import processes_below, wait_until
+from tests.helpers import wait_until
 from wallaroo.api.places import Place
 from wallaroo.client import Sender
 from wallaroo.connectors.tcp.resolve import TCPSource
@@ -205,8 +204,7 @@ class System:
             return [self._parts[-1].pid]
         if kind == "gateway" and len(self._parts) > 1:
             return [self._parts[0].pid]
-        below = processes_below(self._parts[-1].pid)
-        return [pid for pid, told in below.items() if _kind(pid, told) == kind]
+        return self._parts[-1].processes(kind)
 
     def started(self, kind: str) -> list[int]:
         """The same, as soon as there is one: the query may be about to start."""
@@ -371,15 +369,3 @@ def preloaded(keys: int) -> Callable[[str], int]:
     """How many messages a key has seen before the first one, if *keys* have state at the start."""
     names = frozenset(f"p{number}" for number in range(keys))
     return lambda key: PRELOADED if key in names else 0
-
-
-def _kind(pid: int, command: str) -> str | None:
-    """What a process of the application is, by its command line and its connections."""
-    if " wallaroo.engine.realtime.agent" in command:  # it, and what it has forked
-        kinds = {TO_FIRST_STAGE: "reader", TO_PARTITION: "worker", "": "agent"}
-        return next(kind for name, kind in kinds.items() if not name or is_connected(pid, name))
-    if " wallaroo gateway " in command:
-        return "gateway"
-    if "SparkSubmit" in command:
-        return "java"
-    return None
