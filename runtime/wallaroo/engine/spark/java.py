@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from wallaroo.engine.spark.archive import home_of, sharing_options
+from wallaroo.engine.spark.archive import home_of, using
 from wallaroo.engine.spark.java_version import version_of
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.memory import MemoryKills
@@ -117,7 +117,7 @@ def java_command(
         java: Path of `java`.
         memory: Maximum heap size, in the format of `-Xmx`.
         options: Additional options of the virtual machine.
-        jars: Additional jars; after Spark's, because the archive of classes begins with those.
+        jars: Additional jars.
     """
     return [
         java,
@@ -134,8 +134,17 @@ def java_command(
         "--enable-native-access=ALL-UNNAMED",
         *options,
         "-cp",
-        ":".join([f"{spark_jars()}/*", *map(str, jars)]),
+        ":".join(map(str, class_path(jars))),
     ]
+
+
+def class_path(jars: Sequence[Path]) -> list[Path]:
+    """The jars of Spark, and *jars*.
+
+    Spark's machine learning is left out, which would add a second to the start of a session.
+    """
+    found = spark_jars()
+    return [*sorted(set(found.glob("*.jar")) - set(found.glob("spark-mllib_*.jar"))), *jars]
 
 
 def spark_jars() -> Path:
@@ -173,8 +182,8 @@ class Java:
         jars: Sequence[Path] = (),
     ) -> None:
         java = find_java()
-        archiving = any("Archive" in option for option in options)
-        shared = [] if archiving else sharing_options(java, spark_jars(), jars)
+        records = any(option.startswith("-XX:AOTMode=") for option in options)
+        cached = [] if records else using(java, class_path(jars))
         self._home = home_of(java)
         self._directory = tempfile.TemporaryDirectory(prefix="wallaroo-java-")
         self._connection_file = Path(self._directory.name, "connection")
@@ -184,7 +193,7 @@ class Java:
         _PY4J.setLevel(logging.NOTSET)
         self._ending = threading.Event()
         command = [
-            *java_command(java, memory, [*shared, *options], jars),
+            *java_command(java, memory, [*cached, *options], jars),
             "org.apache.spark.deploy.SparkSubmit",
             "pyspark-shell",
         ]

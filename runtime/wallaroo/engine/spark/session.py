@@ -41,6 +41,9 @@ _SETTINGS: Mapping[str, str] = {
     "spark.shuffle.spill.compress": "false",
     "spark.speculation": "false",
     "spark.sql.adaptive.enabled": "false",
+    # to compile code for few rows takes seconds of a start
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # transformWithState requires RocksDB; with changelogs, a commit costs only what has changed
     "spark.sql.streaming.stateStore.providerClass": (
         f"{_STREAMING}.state.RocksDBStateStoreProvider"
@@ -187,6 +190,7 @@ class Launch:
             for setting, value in chosen.items():
                 builder = builder.config(setting, value)
             _quiet_accumulators()
+            _no_values_of_numpy()
             with _signal_handlers_kept():
                 session = builder.getOrCreate()
             _no_checksum_files(session)
@@ -251,6 +255,17 @@ def _sockets_in(directory: Path, master: str) -> dict[str, str]:
         return {}
     directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     return {"spark.python.unix.domain.socket.dir": str(directory)}
+
+
+def _no_values_of_numpy() -> None:
+    """Keep PySpark from importing pandas, half a second, to see whether a string is an array."""
+    from py4j import protocol
+
+    protocol.INPUT_CONVERTER[:] = [
+        converter
+        for converter in protocol.INPUT_CONVERTER
+        if not type(converter).__name__.startswith("Numpy")
+    ]
 
 
 def _quiet_accumulators() -> None:
