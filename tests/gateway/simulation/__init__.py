@@ -1,0 +1,1 @@
+"""The gateway in a simulated world: its clock, its disk, its peers, and all that fails."""
