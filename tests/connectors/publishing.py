@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.gateway.harness import finished, outputs, publish
 from tests.helpers import wait_until
+from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
 from wallaroo.gateway.outbox.outbox import Outbox
@@ -17,6 +18,7 @@ class PublishingOutbox:
 
     store: Store
     outbox: Outbox
+    context: ConnectorContext
     refusals = Policy.SET_ASIDE
 
     def __init__(self, directory: Path, chunks: int = 0) -> None:
@@ -28,6 +30,7 @@ class PublishingOutbox:
         self.store = Store(self._directory)
         self.outbox = self.store.outbox
         self.outbox.refusals = self.refusals
+        self.context = ConnectorContext(self.store.journal, self.outbox)
 
     def close(self) -> None:
         self.store.close()

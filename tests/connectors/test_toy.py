@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -90,7 +91,8 @@ def test_a_full_journal_tells_it_when_there_is_room(
         def on_room(self) -> None:
             room.set()
 
-    monkeypatch.setattr(toy_source, "open_sources", lambda _context, _sources: Waiting({}))
+    opening = functools.partial(Waiting, toy_source.QueueReader)
+    monkeypatch.setattr(toy_source, "open_sources", opening)
     sources = resolve(declared(QueueSinkConfig("out", encode))).sources
     with opened(tmp_path, JournalLimits(disk_bytes=10)) as store:
         journal, context = store.journal, ConnectorContext(store.journal, store.outbox)

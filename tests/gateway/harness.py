@@ -18,6 +18,7 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.api.places import Place
 from wallaroo.connectors.tcp.resolve import TCPSink, TCPSource
 from wallaroo.connectors.tcp.source import TCPListener
+from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.journal.stream_positions import StreamName
@@ -134,7 +135,12 @@ class RunningListener:
     async def listen(self) -> None:
         """Bind the addresses of the sources."""
         by_index = dict(enumerate(self.sources))
-        self.listener = TCPListener(by_index, self.journal, self._senders, self._tls)
+        self.listener = TCPListener(
+            ConnectorContext(
+                self.journal, self.store.outbox, self._senders or SourceLimits(), self._tls
+            ),
+            by_index,
+        )
         await self.listener.start()
 
     def _on_room(self) -> None:

@@ -17,6 +17,7 @@ from wallaroo.connectors.kafka.settings import VARIABLE
 from wallaroo.connectors.kafka.source import KafkaReader
 from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.store import Store
 
 WRONG = "not the password"
@@ -92,7 +93,7 @@ def test_a_file_that_is_missing_is_named_at_the_start(
     store = Store(tmp_path)
     try:
         with pytest.raises(RuntimeFailure) as raised:
-            KafkaReader(0, source, store.journal)
+            KafkaReader(ConnectorContext(store.journal, store.outbox), 0, source)
     finally:
         store.close()
     assert str(missing) in str(raised.value)

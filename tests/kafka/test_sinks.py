@@ -25,6 +25,7 @@ from wallaroo.connectors.kafka.resolve import KafkaSink
 from wallaroo.connectors.kafka.sink import KafkaSinkWriter
 from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.store import Store
 
@@ -300,7 +301,7 @@ class Writing(PublishingOutbox):
 
     def start(self) -> None:
         self.open()
-        self.writer = KafkaSinkWriter(0, self.sink, self.outbox)
+        self.writer = KafkaSinkWriter(self.context, 0, self.sink)
 
     def stop(self) -> None:
         self.writer.stop()
@@ -391,9 +392,8 @@ def test_outputs_are_there_once_if_a_call_of_the_client_does_not_return(
     values = [b"%d" % number for number in range(50)]
     for chunk, some in enumerate((values[:25], values[25:]), 1):
         publish(outbox, finished(chunk, outputs(*(b"\0" + one for one in some))))
-    writer = KafkaSinkWriter(
-        0, KafkaSink("sink", bytes, NOWHERE, Topic(topic, broker.address)), outbox
-    )
+    sink = KafkaSink("sink", bytes, NOWHERE, Topic(topic, broker.address))
+    writer = KafkaSinkWriter(ConnectorContext(store.journal, outbox), 0, sink)
     try:
         wait_until(lambda: "is replaced" in (writer.problem or ""), "the end of the wait")
         wait_until(lambda: outbox.delivered_to(0) == len(values), "the delivery of everything")

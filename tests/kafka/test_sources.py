@@ -21,6 +21,7 @@ from wallaroo.connectors.kafka.records import KafkaRecord, unpacked
 from wallaroo.connectors.kafka.resolve import KafkaSource
 from wallaroo.connectors.kafka.source import KafkaReader
 from wallaroo.connectors.kafka.topic import Topic
+from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -281,7 +282,8 @@ def reading(
     store = Store(directory)
     journal = store.journal
     at = Topic(topic, broker.address, settings or {})
-    reader = KafkaReader(0, KafkaSource("lines", framing, bytes, NOWHERE, at), journal)
+    source = KafkaSource("lines", framing, bytes, NOWHERE, at)
+    reader = KafkaReader(ConnectorContext(journal, store.outbox), 0, source)
     reader.start()
     try:
         yield journal, reader
@@ -301,7 +303,7 @@ def test_a_full_journal_holds_reading_back(broker: Broker, tmp_path: Path) -> No
     store = Store(tmp_path, limits=StoreLimits(JournalLimits(disk_bytes=50_000)))
     journal = store.journal
     source = KafkaSource("lines", U32, bytes, NOWHERE, Topic(topic, broker.address))
-    reader = KafkaReader(0, source, journal)
+    reader = KafkaReader(ConnectorContext(journal, store.outbox), 0, source)
     reader.start()
     try:
         assert journal.wait_accepted(0, 100, PATIENCE_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,14 +13,12 @@ import structlog
 
 from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.connector import SourceConnector, SourceState
+from wallaroo.gateway.connector import ConnectorContext, SourceConnector, SourceState
 from wallaroo.gateway.dead_letters.policy import Policy
-from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput, cut_outputs
+from wallaroo.gateway.outbox.outbox import RefusedOutput, cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
-from wallaroo.gateway.turns import Turn
 from wallaroo.metrics.samples import Sample
-from wallaroo.model.endpoints import Sink, Source
+from wallaroo.model.endpoints import Endpoint, Sink, Source
 from wallaroo.observability.logs import Repeats
 from wallaroo.user_code.exceptions import describe_error, short_repr
 from wallaroo.wire.records import FailedMessage
@@ -34,6 +33,7 @@ STOP_S = 5.0
 """Time that a thread has, at a stop, to finish what it does."""
 
 _PositionT = TypeVar("_PositionT")
+_EndpointT = TypeVar("_EndpointT", bound=Endpoint)
 _SourceT = TypeVar("_SourceT", bound=Source)
 _SinkT = TypeVar("_SinkT", bound=Sink)
 
@@ -44,11 +44,18 @@ class SourceThreads(SourceConnector):
     """Reads several sources, each in a separate thread.
 
     Args:
-        readers: What reads them, by index of the source.
+        kind: Class of what reads one.
+        context: What the gateway gives.
+        sources: The sources by their indices in the application.
     """
 
-    def __init__(self, readers: Mapping[int, SourceThread[Any, Any]]) -> None:
-        self._readers = readers
+    def __init__(
+        self,
+        kind: type[SourceThread[_SourceT, Any]],
+        context: ConnectorContext,
+        sources: Mapping[int, _SourceT],
+    ) -> None:
+        self._readers = {index: kind(context, index, one) for index, one in sources.items()}
 
     async def start(self) -> None:
         """See `SourceConnector.start`."""
@@ -69,36 +76,117 @@ class SourceThreads(SourceConnector):
         return [sample for reader in self._readers.values() for sample in reader.samples()]
 
 
-class SourceThread(ABC, Generic[_SourceT, _PositionT]):
-    """Reads one source.
+class ConnectorThread(ABC, Generic[_EndpointT]):
+    """Reads a source or writes a sink; what fails is tried again after a growing pause.
 
     Args:
-        index: Index of the source in the application.
-        source: The source.
-        journal: Takes the messages, and knows where to resume.
-        turn: When it is its turn, among sources that are read in the order of time.
+        index: Index of the source or sink in the application.
+        endpoint: The source or sink.
     """
 
+    KIND: ClassVar[str]
+    """Which of both it is, as the log says it."""
+    VERB: ClassVar[str]
+    """What it does with the other side, likewise."""
+    MEANWHILE: ClassVar[Mapping[str, str]] = {}
+    """What happens to messages or outputs while it fails, likewise."""
     WAITS: ClassVar[str]
     """Why it has not ended some time after a stop."""
 
-    def __init__(
-        self, index: int, source: _SourceT, journal: Journal, turn: Turn | None = None
-    ) -> None:
-        self._index, self._source, self._journal, self._turn = index, source, journal, turn
+    def __init__(self, index: int, endpoint: _EndpointT) -> None:
+        self._index, self._endpoint = index, endpoint
         self._stopping = threading.Event()
-        self._handing_in = threading.Lock()
-        """Held while messages are handed in, which does not happen after a stop."""
-        self._reached: _PositionT | None = None
-        """Where reading would resume, as the journal was told; None for the beginning."""
+        self._handing_over = threading.Lock()
+        self._is_over = False
+        """Whether journal and outbox are told nothing more."""
         self._repeats = Repeats()
         self.ended = False
-        """Whether the source has come to its end."""
+        """Whether there is nothing more to do."""
+        self.problem: str | None = None
+        """Why it failed last; None if it has got on since."""
+        self._thread = threading.Thread(target=self._run, name=f"{self.KIND}-{index}", daemon=True)
+
+    def stop(self) -> None:
+        """Stop; what has not been handed over when this returns never is."""
+        if self._is_over:
+            return
+        self._stopping.set()
+        self._thread.join(STOP_S)
+        if self._thread.is_alive():
+            self._interrupt()
+        if self._thread.is_alive():
+            log.warning(f"{self.KIND} does not stop", **self._names(), reason=self.WAITS)
+        with self._handing_over:
+            self._is_over = True
+
+    @abstractmethod
+    def _work(self) -> None:
+        """Read or write until stopped, or to the end."""
+
+    @property
+    @abstractmethod
+    def _progress(self) -> object:
+        """What changes as it gets on."""
+
+    def _reason(self, error: BaseException) -> str | None:
+        """What *error*, which the work has raised, means; None if there is nothing to tell."""
+        return described(error)
+
+    def _hand_over(self, tell: Callable[[], object]) -> bool:
+        """Call *tell*, which tells journal or outbox something; returns False after a stop."""
+        with self._handing_over:
+            if not self._is_over:
+                tell()
+            return not self._is_over
+
+    def _interrupt(self) -> None:
+        """End a call that keeps the thread from stopping, if that is possible."""
+
+    def _run(self) -> None:
+        pause = RETRY_FIRST_S
+        while not (self._stopping.is_set() or self.ended):
+            progress = self._progress
+            try:
+                self._work()
+            except BaseException as error:  # this thread continues, whatever it is
+                if (reason := self._reason(error)) is None:
+                    continue
+                pause = RETRY_FIRST_S if progress != self._progress else pause
+                self._failed(reason, pause)
+                self._stopping.wait(pause)
+                pause = min(pause * 2, RETRY_MOST_S)
+
+    def _failed(self, reason: str, next_try_s: float = 0.0) -> None:
+        """Note a failure, after which the work is tried again in *next_try_s*."""
+        self.problem = reason
+        if self._repeats.show(reason):
+            about = {**self._names(), "reason": reason, "next_try_s": next_try_s}
+            log.warning(f"{self.KIND} failed", **about, **self.MEANWHILE)
+
+    def _names(self) -> dict[str, Any]:
+        return {self.KIND: self._endpoint.name, self.VERB: self._endpoint.where}
+
+
+class SourceThread(ConnectorThread[_SourceT], Generic[_SourceT, _PositionT]):
+    """Reads one source.
+
+    Args:
+        context: What the gateway gives.
+        index: Index of the source in the application.
+        source: The source.
+    """
+
+    KIND, VERB = "source", "reads"
+
+    def __init__(self, context: ConnectorContext, index: int, source: _SourceT) -> None:
+        super().__init__(index, source)
+        self._source, self._journal = source, context.journal
+        self._turn = context.turns.get(index)
+        """When it is its turn, among sources that are read in the order of time."""
+        self._reached: _PositionT | None = None
+        """Where reading would resume, as the journal was told; None for the beginning."""
         self.failures = 0
         """Times that reading has failed since the last message."""
-        self.problem: str | None = None
-        """Why it failed last."""
-        self._thread = threading.Thread(target=self._run, name=f"source-{index}", daemon=True)
 
     @property
     def state(self) -> SourceState:
@@ -113,51 +201,26 @@ class SourceThread(ABC, Generic[_SourceT, _PositionT]):
         """Begin to read."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Take no more messages; the journal has been given all that were taken."""
-        with self._handing_in:
-            if self._stopping.is_set():
-                return
-            self._stopping.set()
-        self._thread.join(STOP_S)
-        if self._thread.is_alive():
-            log.warning("source does not stop", **self._names(), reason=self.WAITS)
-
     @abstractmethod
     def _read(self) -> None:
         """Take messages until they end, or until stopped."""
 
-    def _reason(self, error: BaseException) -> str | None:
-        """What *error*, which reading has raised, means; None if there is nothing to tell."""
-        return described(error)
+    def _work(self) -> None:
+        self._read()
+        if not (self._stopping.is_set() or self.ended):
+            self._well()
+            self._end()
+            log.info("source ended", **self._names())
 
-    def _is_final(self, _error: BaseException) -> bool:
-        """Whether the source cannot be read beyond *_error*."""
-        return False
+    def _end_early(self, reason: str) -> None:
+        """Note that the source cannot be read any further."""
+        self.failures, self.problem = self.failures + 1, reason
+        self._end()
+        log.error("source ended early", **self._names(), reason=reason)
 
-    def _run(self) -> None:
-        pause = RETRY_FIRST_S
-        while not self._stopping.is_set():
-            reached = self._reached
-            try:
-                self._read()
-            except BaseException as error:  # this thread continues, whatever it is
-                if (reason := self._reason(error)) is None:
-                    continue
-                pause = RETRY_FIRST_S if reached != self._reached else pause
-                if self._is_final(error):
-                    self._failed(reason, None)
-                    self._end()
-                    return
-                self._failed(reason, pause)
-                self._stopping.wait(pause)
-                pause = min(pause * 2, RETRY_MOST_S)
-            else:
-                if not self._stopping.is_set():
-                    self._well()
-                    self._end()
-                    log.info("source ended", **self._names())
-                return
+    @property
+    def _progress(self) -> object:
+        return self._reached
 
     def _end(self) -> None:
         self.ended = True
@@ -172,91 +235,41 @@ class SourceThread(ABC, Generic[_SourceT, _PositionT]):
 
     def _hand_in(self, submit: Callable[[], object], reached: _PositionT) -> bool:
         """Call *submit*, which hands in messages up to *reached*; returns False after a stop."""
-        with self._handing_in:
-            if self._stopping.is_set():
-                return False
-            submit()
+        taken = self._hand_over(submit)
+        if taken:
             self._reached = reached
-        return True
+        return taken
 
     def _well(self) -> None:
         """Note that reading goes on."""
         self.failures, self.problem = 0, None
 
-    def _failed(self, reason: str, next_try_s: float | None = 0.0) -> None:
-        """Note a failure, after which reading is tried again in *next_try_s*; None for never."""
+    def _failed(self, reason: str, next_try_s: float = 0.0) -> None:
         self.failures += 1
-        self.problem = reason
-        if next_try_s is None:
-            log.error("source ended early", **self._names(), reason=reason)
-        elif self._repeats.show(reason):
-            log.warning("source failed", **self._names(), reason=reason, next_try_s=next_try_s)
-
-    def _names(self) -> dict[str, str]:
-        return {"source": self._source.name, "reads": self._source.where}
+        super()._failed(reason, next_try_s)
 
 
-class SinkThread(ABC, Generic[_SinkT]):
-    """Writes one sink's outputs.
+class SinkThread(ConnectorThread[_SinkT]):
+    """Writes one sink's outputs; what is not delivered at a stop stays in the outbox.
+
+    A subclass starts the thread at the end of its constructor.
 
     Args:
+        context: What the gateway gives.
         index: Index of the sink in the application.
         sink: The sink.
-        outbox: Where the outputs are.
     """
 
-    WAITS: ClassVar[str]
-    """Why it has not ended some time after a stop."""
+    KIND, VERB, MEANWHILE = "sink", "writes", {"outputs": "wait on disk"}
 
-    def __init__(self, index: int, sink: _SinkT, outbox: Outbox) -> None:
-        self._index, self._sink, self._outbox = index, sink, outbox
-        self._stopping = threading.Event()
-        self._settling = threading.Lock()
-        """Held while outputs are noted as delivered, which does not happen after a stop."""
+    def __init__(self, context: ConnectorContext, index: int, sink: _SinkT) -> None:
+        super().__init__(index, sink)
+        self._sink, self._outbox = sink, context.outbox
         self._taken = 0
         """Position in the outbox up to which outputs are safe."""
-        self._repeats = Repeats()
-        self.problem: str | None = None
-        """Why outputs are not written now; None while they are."""
-        self._thread = threading.Thread(target=self._run, name=f"sink-{index}", daemon=True)
 
     @property
-    def stopping(self) -> bool:
-        """Whether `stop` has been called."""
-        return self._stopping.is_set()
-
-    def stop(self) -> None:
-        """Stop writing; what is not delivered stays in the outbox."""
-        self._stopping.set()
-        self._thread.join(STOP_S)
-        if self._thread.is_alive():
-            log.warning("sink does not stop", **self._names(), reason=self.WAITS)
-            self._settling.acquire()  # for good: what it still writes does not count as delivered
-
-    @abstractmethod
-    def _write(self) -> None:
-        """Write outputs as they are published, until stopped."""
-
-    def _reason(self, error: BaseException) -> str | None:
-        """What *error*, which writing has raised, means; None if there is nothing to tell."""
-        return described(error)
-
-    def _run(self) -> None:
-        pause = RETRY_FIRST_S
-        while not self._stopping.is_set():
-            progress = self._progress()
-            try:
-                self._write()
-            except BaseException as error:  # this thread continues, whatever it is
-                if (reason := self._reason(error)) is None:
-                    continue
-                pause = RETRY_FIRST_S if progress != self._progress() else pause
-                self._failed(reason, pause)
-                self._stopping.wait(pause)
-                pause = min(pause * 2, RETRY_MOST_S)
-
-    def _progress(self) -> int:
-        """What grows as outputs are written."""
+    def _progress(self) -> object:
         return self._taken
 
     def _not_below_delivered(self, found: int, what: str, *, skips: bool) -> int:
@@ -318,8 +331,8 @@ class SinkThread(ABC, Generic[_SinkT]):
         if self._outbox.refusals is Policy.DROP:
             refused = ()
         self.problem = None  # before anybody can see that they are delivered
-        with self._settling:
-            self._outbox.delivered(self._index, position, refused=refused)
+        delivered = self._outbox.delivered
+        self._hand_over(functools.partial(delivered, self._index, position, refused=refused))
         self._taken = position
 
     def _set_aside(self, number: int, output: bytes, reason: str) -> RefusedOutput:
@@ -329,20 +342,6 @@ class SinkThread(ABC, Generic[_SinkT]):
         step, place = f"sink {self._sink.name}", f"output {number}"
         letter = FailedMessage("", step, place, reason, short_repr(output))
         return RefusedOutput(letter.storable(), output)
-
-    def _failed(self, reason: str, next_try_s: float) -> None:
-        self.problem = reason
-        if self._repeats.show(reason):
-            log.warning(
-                "sink failed",
-                **self._names(),
-                reason=reason,
-                next_try_s=next_try_s,
-                outputs="wait on disk",
-            )
-
-    def _names(self) -> dict[str, str]:
-        return {"sink": self._sink.name, "writes": self._sink.where}
 
 
 def numbered(deliveries: Iterable[Delivery]) -> dict[int, bytes]:

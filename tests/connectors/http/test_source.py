@@ -20,6 +20,7 @@ from wallaroo.connectors.http import requests, server
 from wallaroo.connectors.http.resolve import HTTPSource
 from wallaroo.connectors.http.source import HTTPSources
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.http import serving
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits
@@ -52,7 +53,10 @@ class Running:
         self.store = self._loop.store
         self.journal = self.store.journal
         source = HTTPSource("orders", FRAMING, bytes, NOWHERE, "127.0.0.1", 0, "/in", origins)
-        self.sources = HTTPSources({0: source}, self.journal, senders, tls)
+        self.context = ConnectorContext(
+            self.journal, self.store.outbox, senders or SourceLimits(), tls
+        )
+        self.sources = HTTPSources(self.context, {0: source})
         self.journal.on_room = self.sources.on_room
         self.journal.on_accepted = self.sources.on_accepted
         self._loop.run(self.sources.start())
@@ -332,7 +336,7 @@ def test_an_address_in_use_is_named(tmp_path: Path) -> None:
         source = HTTPSource("more", FRAMING, bytes, NOWHERE, host, port, "/")
         loop = Loop()
         with pytest.raises(RuntimeFailure, match=f"source 'more' cannot listen on {host}:{port}"):
-            loop.run(HTTPSources({1: source}, running.journal).start())
+            loop.run(HTTPSources(running.context, {1: source}).start())
         loop.close()
 
 

@@ -16,6 +16,7 @@ from wallaroo.connectors.kafka.client import TopicClient
 from wallaroo.connectors.kafka.resolve import KafkaSource
 from wallaroo.connectors.kafka.source import KafkaReader
 from wallaroo.connectors.kafka.topic import Topic
+from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.store import Store
 
 RECORDS = 3
@@ -63,7 +64,8 @@ def test_a_client_that_gets_nothing_more_of_what_is_there_is_replaced(
     monkeypatch.setattr("wallaroo.connectors.kafka.source._STILL_S", 0.0)
     topic = Topic("lines", "nowhere:9092", {"topic.metadata.refresh.interval.ms": 0})
     store = Store(tmp_path)
-    reader = KafkaReader(0, KafkaSource("lines", U32, bytes, NOWHERE, topic), store.journal)
+    source = KafkaSource("lines", U32, bytes, NOWHERE, topic)
+    reader = KafkaReader(ConnectorContext(store.journal, store.outbox), 0, source)
     monkeypatch.setattr(reader, "_failed", lambda reason, *_: problems.append(reason))
     monkeypatch.setattr(TopicClient, "ask", lambda _client: None)
     reader.start()

@@ -43,7 +43,7 @@ class Writing(PublishingOutbox):
 
     def start(self) -> None:
         self.open()
-        self.writer = ParquetSinkWriter(0, self.sink, self.outbox)
+        self.writer = ParquetSinkWriter(self.context, 0, self.sink)
 
     def stop(self) -> None:
         self.writer.stop()

@@ -68,7 +68,7 @@ class Sending(PublishingOutbox):
 
     def start(self, memory: OutputSink) -> PythonSinkWriter:
         sink = CustomSink("results", bytes, NOWHERE, memory)
-        self.writers.append(PythonSinkWriter(0, sink, self.outbox))
+        self.writers.append(PythonSinkWriter(self.context, 0, sink))
         return self.writers[-1]
 
     def restart(self) -> None:
@@ -185,7 +185,7 @@ def test_a_stop_finishes_the_write_that_is_under_way_and_closes(sending: Sending
     assert memory.writing.wait(PATIENCE_S)
     stopping = threading.Thread(target=writer.stop)
     stopping.start()
-    wait_until(lambda: writer.stopping, "the stop")
+    wait_until(writer._stopping.is_set, "the stop")
     memory.go_on.set()
     stopping.join(PATIENCE_S)
     assert memory.names == ["open", "write", "close"]

@@ -20,6 +20,7 @@ from wallaroo.connectors.python import source as module
 from wallaroo.connectors.python.resolve import CustomSource
 from wallaroo.connectors.python.source import PythonSourceReader
 from wallaroo.errors import FrameError
+from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.store import Store, StoreLimits
 from wallaroo.gateway.turns import turns_among
@@ -67,7 +68,8 @@ class Feeding:
 
     def start(self, reader: MessageSource[Any], framing: Framing = U32) -> PythonSourceReader:
         source = CustomSource("numbers", framing, bytes, NOWHERE, reader)
-        self.readers.append(PythonSourceReader(0, source, self.journal))
+        context = ConnectorContext(self.journal, self.store.outbox)
+        self.readers.append(PythonSourceReader(context, 0, source))
         self.readers[-1].start()
         return self.readers[-1]
 
@@ -312,8 +314,9 @@ def test_sources_that_meet_are_read_in_the_order_of_time(
         CustomSource("third", U32, bytes, NOWHERE, third, time=lambda number: 3 * int(number)),
     ]
     turns = turns_among([0, 1], sources, time.monotonic)
+    context = ConnectorContext(feeding.journal, feeding.store.outbox, turns=turns)
     for index, source in enumerate(sources):
-        reader = PythonSourceReader(index, source, feeding.journal, turns[index])
+        reader = PythonSourceReader(context, index, source)
         feeding.readers.append(reader)
         reader.start()
     wait_until(lambda: all(reader.ended for reader in feeding.readers))

@@ -74,7 +74,7 @@ class Writing(PublishingOutbox):
 
     def start(self) -> None:
         self.open()
-        self.writer = SQLSinkWriter(0, self.sink, self.outbox)
+        self.writer = SQLSinkWriter(self.context, 0, self.sink)
 
     def stop(self) -> None:
         self.writer.stop()
@@ -332,7 +332,7 @@ def test_a_second_writer_of_the_same_name_repeats_nothing(
     writing = Writing(tmp_path, database)
     writing.publish_rows({"id": 1})
     writing.wait_until_delivered()
-    other = SQLSinkWriter(0, writing.sink, writing.outbox)  # as one that was thought dead
+    other = SQLSinkWriter(writing.context, 0, writing.sink)  # as one that was thought dead
     for number in range(2, 40):
         writing.publish_rows({"id": number + 100})
     writing.wait_until_delivered()

@@ -50,7 +50,11 @@ class Serving(PublishingOutbox):
     def start(self) -> None:
         self.open()
         try:
-            self.server = SSESinkServer(0, self._sink, self.outbox, self._tls, self.failures.append)
+            self.server = SSESinkServer(
+                replace(self.context, source_tls=self._tls, on_failure=self.failures.append),
+                0,
+                self._sink,
+            )
         except WallarooError:
             self.close()
             raise

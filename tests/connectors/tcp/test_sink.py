@@ -16,6 +16,7 @@ from tests.gateway.store_loop import StoreLoop
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.tcp import sink as module
 from wallaroo.connectors.tcp.sink import TCPSender
+from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.wire.numbered import NUMBER, SequenceCutter, sequenced
 
 MIB = 1024 * 1024
@@ -56,7 +57,8 @@ class Sending:
     def start(self) -> None:
         self.running = StoreLoop(self._directory)
         self.outbox = self.running.store.outbox
-        self.sender = TCPSender(0, self._sink, self.outbox, self.running.loop)
+        context = ConnectorContext(self.running.store.journal, self.outbox)
+        self.sender = TCPSender(context, 0, self._sink, self.running.loop)
 
     def stop(self) -> None:
         self.sender.stop()
@@ -131,7 +133,7 @@ def test_outputs_wait_for_a_receiver_that_is_not_there_yet(
     receiver: Receiver, sending: Sending
 ) -> None:
     sending.publish(b"early\n")
-    assert not sending.sender.connected
+    assert sending.sender.problem is not None
     receiver.listen()
     with receiver.accept() as connection:
         assert read(connection, 6) == b"early\n"
@@ -172,7 +174,7 @@ def test_a_receiver_that_closes_twice_still_gets_what_comes_after(
     sending.publish(*rest)
     with receiver.accept() as connection:
         read(connection, 15 * MIB)
-        wait_until(lambda: sending.sender.in_flight == 2, "the second batch on its way")
+        wait_until(lambda: len(sending.sender._flight) == 2, "the second batch on its way")
     with receiver.accept() as connection:
         connection.recv(1)  # closes early in the first batch
     with receiver.accept() as connection:
@@ -189,7 +191,7 @@ def test_a_receiver_that_comes_back_may_be_slow(receiver: Receiver, sending: Sen
     sending.publish(first)
     sending.publish(second)
     with receiver.accept():
-        wait_until(lambda: sending.sender.in_flight == 2, "the second batch on its way")
+        wait_until(lambda: len(sending.sender._flight) == 2, "the second batch on its way")
     with receiver.accept() as connection:
         assert read(connection, MIB) == first
         wait_until(lambda: sending.outbox.undelivered == 1, "the delivery of the first batch")
@@ -236,7 +238,7 @@ def test_sequenced_outputs_keep_their_numbers_over_connections_and_gateways(
         assert begun.startswith(name + sequenced(1, [b"one", b"two"]))
         assert SequenceCutter(seen).feed(begun) == [b"one", b"two"]
         connection.sendall(NUMBER.pack(1))
-        wait_until(lambda: sending.sender.acknowledged == 1, "the answer")
+        wait_until(lambda: sending.sender._answered == 1, "the answer")
     with receiver.accept() as connection:  # the large one was not whole, "two" not acknowledged
         begun = read(connection, len(name) + MIB)
         assert begun.startswith(name + sequenced(2, [b"two"]))
@@ -271,7 +273,7 @@ def test_a_receiver_may_acknowledge_what_a_former_gateway_sent(
     with receiver.accept() as connection:
         connection.sendall(NUMBER.pack(1))
         assert read(connection, len(name)) == name
-        wait_until(lambda: sending.sender.acknowledged == 1, "the answer")
+        wait_until(lambda: sending.sender._answered == 1, "the answer")
         sending.publish(b"b")
         assert read(connection, 13) == sequenced(2, [b"b"])
     sending.stop()

@@ -29,6 +29,7 @@ from wallaroo.client import Sender
 from wallaroo.connectors.tcp import source as module
 from wallaroo.connectors.tcp.sink import TCPSender
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.numbered import NUMBER, SequenceCutter
@@ -179,7 +180,8 @@ def test_outputs_go_to_a_receiver_with_a_certificate(
         to = sink(listener.getsockname())
         if numbered:
             to = type(to)(to.name, to.encode, to.place, to.host, to.port, sequenced=True)
-        delivering = TCPSender(0, to, outbox, running.loop, tls=connecting)
+        context = ConnectorContext(running.store.journal, outbox, sink_tls=connecting)
+        delivering = TCPSender(context, 0, to, running.loop)
         accepted, _ = listener.accept()
         with serving.wrap_socket(accepted, server_side=True) as connection:
             assert connection.getpeercert() is not None

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from queue import Empty
 
 from tests.connectors.toy import queues
 from tests.connectors.toy.resolve import Marked, QueueSource
 from wallaroo.connectors.threads import SourceThread, SourceThreads
-from wallaroo.gateway.connector import ConnectorContext
 
 _LOOK_S = 0.01
-
-
-def open_sources(context: ConnectorContext, sources: Mapping[int, QueueSource]) -> SourceThreads:
-    return SourceThreads(
-        {index: QueueReader(index, source, context.journal) for index, source in sources.items()}
-    )
 
 
 class QueueReader(SourceThread[QueueSource, None]):
@@ -34,3 +26,6 @@ class QueueReader(SourceThread[QueueSource, None]):
                 continue
             data = Marked.MARK + message
             self._hand_in(partial(self._journal.submit, self._index, 1, data), None)
+
+
+open_sources = partial(SourceThreads, QueueReader)

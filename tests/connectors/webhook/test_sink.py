@@ -40,7 +40,9 @@ class Posting(PublishingOutbox):
 
     def start(self) -> None:
         self.open()
-        self.writer = WebhookSinkWriter(0, self.sink, self.outbox, self._tls, self.failures.append)
+        self.writer = WebhookSinkWriter(
+            replace(self.context, sink_tls=self._tls, on_failure=self.failures.append), 0, self.sink
+        )
 
     def stop(self) -> None:
         self.writer.stop()

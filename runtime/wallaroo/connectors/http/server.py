@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import ssl
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -24,13 +23,13 @@ from wallaroo.connectors.http.requests import (
     messages_of,
 )
 from wallaroo.connectors.http.resolve import HTTPSource
+from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.http.connection import Admission
 from wallaroo.gateway.http.origins import Origins
 from wallaroo.gateway.http.serving import Serving
-from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.request_keys import KeyedRequest
 from wallaroo.gateway.journal.stream_positions import Opener, StreamName, StreamPosition
-from wallaroo.gateway.limits import Load, SourceLimits
+from wallaroo.gateway.limits import Load
 
 _RETRY_S = 1
 """Seconds after which a client may try again when the journal is full."""
@@ -86,37 +85,30 @@ class HTTPServer:
     which reports how much of the stream is on disk.
 
     Args:
+        context: What the gateway gives.
         index: Index of the source.
         source: The source.
         listener: Socket that is bound to its address.
-        journal: Takes the messages.
-        limits: Limits for senders.
-        tls: Encrypts connections; None for plain HTTP.
     """
 
     def __init__(
-        self,
-        index: int,
-        source: HTTPSource,
-        listener: socket.socket,
-        journal: Journal,
-        limits: SourceLimits,
-        tls: ssl.SSLContext | None,
+        self, context: ConnectorContext, index: int, source: HTTPSource, listener: socket.socket
     ) -> None:
-        self._index = index
-        self._source = source
-        self._journal = journal
+        self._index, self._source = index, source
+        self._journal, limits, tls = context.journal, context.limits, context.source_tls
         self._limits = limits
         self._origins = Origins(source.origins, source.host, secure=tls is not None)
         self._load = Load(limits)
         self.name = StreamName(index, _STREAM)
         """The stream of all messages."""
-        self._taken = journal.stream_positions.open(self.name, Opener(None, _STREAM), {self.name})
+        self._taken = self._journal.stream_positions.open(
+            self.name, Opener(None, _STREAM), {self.name}
+        )
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         """Requests by the number of their last message, in order."""
         self._keyed = {
             key: _Keyed(body, messages)
-            for key, (body, messages) in journal.request_keys(index).items()
+            for key, (body, messages) in self._journal.request_keys(index).items()
         }
         """The last requests that had keys, the oldest first."""
         self._paused = False

@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Mapping
 
 from wallaroo.connectors.http.resolve import HTTPSource
 from wallaroo.connectors.http.server import HTTPServer
 from wallaroo.connectors.listening import socket_of
 from wallaroo.gateway.connector import ConnectorContext, SourceConnector, SourceState
-from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
-from wallaroo.gateway.limits import SourceLimits
-
-
-def open_sources(context: ConnectorContext, sources: Mapping[int, HTTPSource]) -> HTTPSources:
-    """Make the connector of all such sources, which come by their index in the application."""
-    return HTTPSources(sources, context.journal, context.limits, context.source_tls)
 
 
 class HTTPSources(SourceConnector):
     """Takes messages by POST.
 
     Args:
+        context: What the gateway gives.
         sources: The sources by their indices.
-        journal: Takes the messages.
-        limits: Limits for senders.
-        tls: Encrypts connections and verifies senders; None for plain HTTP.
     """
 
-    def __init__(
-        self,
-        sources: Mapping[int, HTTPSource],
-        journal: Journal,
-        limits: SourceLimits | None = None,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self._sources = sources
-        self._journal = journal
-        self._limits = limits or SourceLimits()
-        self._tls = tls
+    def __init__(self, context: ConnectorContext, sources: Mapping[int, HTTPSource]) -> None:
+        self._context, self._sources = context, sources
         self._servers: dict[StreamName, HTTPServer] = {}
         self.addresses: dict[int, tuple[str, int]] = {}
         """Addresses that are bound, by index of the source."""
@@ -50,7 +31,7 @@ class HTTPSources(SourceConnector):
         for index, source in self._sources.items():
             listener = socket_of(source, "source", "--in")
             self.addresses[index] = listener.getsockname()[:2]
-            server = HTTPServer(index, source, listener, self._journal, self._limits, self._tls)
+            server = HTTPServer(self._context, index, source, listener)
             self._servers[server.name] = server
 
     async def stop(self) -> None:
@@ -79,3 +60,6 @@ class HTTPSources(SourceConnector):
         for name, last in positions.items():
             if (server := self._servers.get(name)) is not None:
                 server.accepted(last)
+
+
+open_sources = HTTPSources

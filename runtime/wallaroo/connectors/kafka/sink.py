@@ -25,7 +25,7 @@ from wallaroo.connectors.kafka.refused_outputs import RefusedRecord, found_in, n
 from wallaroo.connectors.kafka.resolve import KafkaSink
 from wallaroo.connectors.threads import SinkThread, numbered
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput
+from wallaroo.gateway.outbox.outbox import RefusedOutput
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
@@ -58,11 +58,6 @@ _NUMBER_PARTITION = 0
 log = structlog.get_logger("wallaroo.gateway")
 
 
-def open_sink(context: ConnectorContext, index: int, sink: KafkaSink) -> KafkaSinkWriter:
-    """Start to deliver the outputs of *sink*, which has this index in the application."""
-    return KafkaSinkWriter(index, sink, context.outbox)
-
-
 class KafkaSinkWriter(SinkThread[KafkaSink]):
     """Writes one sink's outputs in a separate thread.
 
@@ -72,13 +67,13 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
 
     WAITS = "it waits for the brokers"
 
-    def __init__(self, index: int, sink: KafkaSink, outbox: Outbox) -> None:
-        super().__init__(index, sink, outbox)
+    def __init__(self, context: ConnectorContext, index: int, sink: KafkaSink) -> None:
+        super().__init__(context, index, sink)
         self._client = TopicClient(sink.topic, self._stopping)
         self._client.check()
-        self._numbering = f"wallaroo-{outbox.identity}-{index}-{sink.name}"
+        self._numbering = f"wallaroo-{self._outbox.identity}-{index}-{sink.name}"
         """Name of the producer and of the group that keeps the number."""
-        self._reached = outbox.delivered_to(index)
+        self._reached = self._outbox.delivered_to(index)
         """Number of the next output to write, from 0 on."""
         self._most_bytes = _TRANSACTION_BYTES
         """Bytes of outputs over which the next transaction takes no more."""
@@ -113,7 +108,7 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         yield Sample(catalogue.KAFKA_SINK_ERRORS, name, self._client.errors)
         yield Sample(catalogue.KAFKA_TRANSACTIONS, name, self._transactions)
 
-    def _write(self) -> None:
+    def _work(self) -> None:
         """Write outputs as they are published, until stopped."""
         with self._open() as producer:
             while not self._stopping.is_set():
@@ -379,7 +374,8 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         if raised:
             raise raised[0]
 
-    def _progress(self) -> int:
+    @property
+    def _progress(self) -> object:
         return self._reached + self._refusals
 
     def _on_refused(self, error: KafkaError | None, _record: object) -> None:
@@ -388,7 +384,7 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
     def _reason(self, error: BaseException) -> str | None:
         return None if self._stopping.is_set() else self._client.reason(error)
 
-    def _failed(self, reason: str, next_try_s: float) -> None:
+    def _failed(self, reason: str, next_try_s: float = 0.0) -> None:
         self._client.errors += 1
         self._most_bytes = max(self._gathered_bytes // 2, _LEAST_BYTES)
         if self._refused is not None and self._refused.name() in _OF_ONE_RECORD:
@@ -398,6 +394,9 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
             if alone:
                 reason = f"output {self._last + 1:,} ({self._size:,} bytes): {reason}"
         super()._failed(reason, next_try_s)
+
+
+open_sink = KafkaSinkWriter
 
 
 def _ends(delivery: Delivery) -> list[int]:

@@ -24,9 +24,7 @@ from wallaroo.connectors.kafka.problems import KafkaProblem
 from wallaroo.connectors.kafka.resolve import KafkaSource
 from wallaroo.connectors.threads import SourceThread, SourceThreads
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import Reached
-from wallaroo.gateway.turns import Turn
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.order import END
@@ -63,12 +61,7 @@ def open_sources(context: ConnectorContext, sources: Mapping[int, KafkaSource]) 
     """
     # else the garbage collector looks at all records that are taken at once, several times
     gc.set_threshold(max(gc.get_threshold()[0], 4 * _AT_ONCE), *gc.get_threshold()[1:])
-    return SourceThreads(
-        {
-            index: KafkaReader(index, source, context.journal, context.turns.get(index))
-            for index, source in sources.items()
-        }
-    )
+    return SourceThreads(KafkaReader, context, sources)
 
 
 class KafkaReader(SourceThread[KafkaSource, Positions]):
@@ -80,10 +73,8 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
 
     WAITS = "it waits for the brokers"
 
-    def __init__(
-        self, index: int, source: KafkaSource, journal: Journal, turn: Turn | None = None
-    ) -> None:
-        super().__init__(index, source, journal, turn)
+    def __init__(self, context: ConnectorContext, index: int, source: KafkaSource) -> None:
+        super().__init__(context, index, source)
         self._client = TopicClient(source.topic, self._stopping)
         self._client.check()
         self._group = source.group or f"wallaroo-{source.name}"
@@ -435,7 +426,7 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
         self._client.well()
         super()._well()
 
-    def _failed(self, reason: str, next_try_s: float | None = 0.0) -> None:
+    def _failed(self, reason: str, next_try_s: float = 0.0) -> None:
         """Note a failure, and count it with those that the client reports."""
         self._client.errors += 1
         super()._failed(reason, next_try_s)

@@ -11,7 +11,7 @@ from wallaroo.connectors.parquet.directory import FileSeries
 from wallaroo.connectors.parquet.resolve import ParquetSink
 from wallaroo.connectors.threads import SinkThread, numbered
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import Outbox, cut_outputs
+from wallaroo.gateway.outbox.outbox import cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
@@ -24,19 +24,14 @@ _SERIES_LETTERS = 8
 """Letters of the outbox's name that are in the names of files."""
 
 
-def open_sink(context: ConnectorContext, index: int, sink: ParquetSink) -> ParquetSinkWriter:
-    """Start to deliver the outputs of *sink*, which has this index in the application."""
-    return ParquetSinkWriter(index, sink, context.outbox)
-
-
 class ParquetSinkWriter(SinkThread[ParquetSink]):
     """Writes one sink's outputs in a separate thread."""
 
     WAITS = "it writes a file"
 
-    def __init__(self, index: int, sink: ParquetSink, outbox: Outbox) -> None:
-        super().__init__(index, sink, outbox)
-        self._series = f"{outbox.identity[:_SERIES_LETTERS]}-{index}"
+    def __init__(self, context: ConnectorContext, index: int, sink: ParquetSink) -> None:
+        super().__init__(context, index, sink)
+        self._series = f"{self._outbox.identity[:_SERIES_LETTERS]}-{index}"
         self._files = 0
         self._thread.start()
 
@@ -44,7 +39,7 @@ class ParquetSinkWriter(SinkThread[ParquetSink]):
         """Files since the gateway started."""
         yield Sample(catalogue.PARQUET_FILES, (self._sink.name,), self._files)
 
-    def _write(self) -> None:
+    def _work(self) -> None:
         """Write outputs as they are published, until stopped."""
         series = FileSeries(self._sink.directory, self._series)
         with contextlib.closing(series):
@@ -111,3 +106,6 @@ class ParquetSinkWriter(SinkThread[ParquetSink]):
 
     def _reason(self, error: BaseException) -> str:
         return describe_error(error)
+
+
+open_sink = ParquetSinkWriter

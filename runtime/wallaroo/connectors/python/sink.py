@@ -15,14 +15,9 @@ from wallaroo.api.connectors import OutputSink
 from wallaroo.connectors.python.resolve import CustomSink
 from wallaroo.connectors.threads import SinkThread, described
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import Outbox, cut_outputs
+from wallaroo.gateway.outbox.outbox import cut_outputs
 
 log = structlog.get_logger("wallaroo.gateway")
-
-
-def open_sink(context: ConnectorContext, index: int, sink: CustomSink) -> PythonSinkWriter:
-    """Start to deliver the outputs of *sink*, which has this index in the application."""
-    return PythonSinkWriter(index, sink, context.outbox)
 
 
 class PythonSinkWriter(SinkThread[CustomSink]):
@@ -30,14 +25,14 @@ class PythonSinkWriter(SinkThread[CustomSink]):
 
     WAITS = "it waits in write()"
 
-    def __init__(self, index: int, sink: CustomSink, outbox: Outbox) -> None:
-        super().__init__(index, sink, outbox)
-        self._numbering = f"{outbox.identity}-{index}-{sink.name}"
-        self._number = outbox.delivered_to(index)
+    def __init__(self, context: ConnectorContext, index: int, sink: CustomSink) -> None:
+        super().__init__(context, index, sink)
+        self._numbering = f"{self._outbox.identity}-{index}-{sink.name}"
+        self._number = self._outbox.delivered_to(index)
         """Number of the first output that may not be safe."""
         self._thread.start()
 
-    def _write(self) -> None:
+    def _work(self) -> None:
         """Write outputs as they are published, until stopped."""
         writer = self._sink.writer
         writer.open(self._numbering)
@@ -62,3 +57,6 @@ class PythonSinkWriter(SinkThread[CustomSink]):
                 log.warning("sink not closed", **self._names(), reason=described(error))
             raise
         writer.close()
+
+
+open_sink = PythonSinkWriter

@@ -11,16 +11,13 @@ import contextlib
 import functools
 import pickle
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from wallaroo.connectors.python.resolve import CustomSource
-from wallaroo.connectors.threads import IDLE_WAIT_S, SourceThread, SourceThreads
+from wallaroo.connectors.threads import IDLE_WAIT_S, SourceThread, SourceThreads, described
 from wallaroo.errors import FrameError
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import Reached
-from wallaroo.gateway.turns import Turn
 from wallaroo.model.order import BEGINNING, Timeline, time_function
 from wallaroo.wire.refusals import beginning, refusal, refusal_reason
 
@@ -30,26 +27,14 @@ _ASK_S = 0.02
 """Seconds for which the answer holds that others have no earlier messages."""
 
 
-def open_sources(context: ConnectorContext, sources: Mapping[int, CustomSource]) -> SourceThreads:
-    """Make the connector of all such sources, which come by their index in the application."""
-    return SourceThreads(
-        {
-            index: PythonSourceReader(index, source, context.journal, context.turns.get(index))
-            for index, source in sources.items()
-        }
-    )
-
-
 class PythonSourceReader(SourceThread[CustomSource, bytes]):
     """Reads one source in a separate thread; its position is that of the last message, pickled."""
 
     WAITS = "it waits in read()"
 
-    def __init__(
-        self, index: int, source: CustomSource, journal: Journal, turn: Turn | None = None
-    ) -> None:
-        super().__init__(index, source, journal, turn)
-        self._reached = journal.reached(source.name)
+    def __init__(self, context: ConnectorContext, index: int, source: CustomSource) -> None:
+        super().__init__(context, index, source)
+        self._reached = self._journal.reached(source.name)
         self._time_of = time_function(source)
         self._times = Timeline()
         self._limit, self._asked = BEGINNING, 0.0
@@ -57,18 +42,21 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
 
     def _read(self) -> None:
         """Take messages until they end, or until stopped."""
-        messages = self._source.reader.read(_unpickled(self._reached))
-        with contextlib.ExitStack() as at_end:
-            if callable(close := getattr(messages, "close", None)):
-                at_end.callback(close)
-            for item in messages:
-                if item is None:
-                    self._rest()
-                    self._stopping.wait(_IDLE_S)
-                elif not self._take(*_checked(item)):
-                    return
-                if self._stopping.is_set():
-                    return
+        try:
+            messages = self._source.reader.read(_unpickled(self._reached))
+            with contextlib.ExitStack() as at_end:
+                if callable(close := getattr(messages, "close", None)):
+                    at_end.callback(close)
+                for item in messages:
+                    if item is None:
+                        self._rest()
+                        self._stopping.wait(_IDLE_S)
+                    elif not self._take(*_checked(item)):
+                        return
+                    if self._stopping.is_set():
+                        return
+        except FrameError as error:
+            self._end_early(described(error))
 
     def _take(self, payload: bytes, position: Any) -> bool:
         """Hand a message in, once there is room; returns whether it was, before a stop."""
@@ -113,8 +101,8 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
             self._asked = 0.0
             self._turn.rests()
 
-    def _is_final(self, error: BaseException) -> bool:
-        return isinstance(error, FrameError)
+
+open_sources = functools.partial(SourceThreads, PythonSourceReader)
 
 
 def _unpickled(position: bytes | None) -> Any:

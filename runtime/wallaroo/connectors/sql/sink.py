@@ -12,7 +12,7 @@ from wallaroo.connectors.sql.address import Database
 from wallaroo.connectors.sql.resolve import SQLSink
 from wallaroo.connectors.threads import SinkThread, numbered
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput
+from wallaroo.gateway.outbox.outbox import RefusedOutput
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
@@ -26,11 +26,6 @@ _TRANSACTION_BYTES = 1024**2
 log = structlog.get_logger("wallaroo.gateway")
 
 
-def open_sink(context: ConnectorContext, index: int, sink: SQLSink) -> SQLSinkWriter:
-    """Start to deliver the outputs of *sink*, which has this index in the application."""
-    return SQLSinkWriter(index, sink, context.outbox)
-
-
 class SQLSinkWriter(SinkThread[SQLSink]):
     """Writes one sink's outputs in a separate thread.
 
@@ -40,10 +35,10 @@ class SQLSinkWriter(SinkThread[SQLSink]):
 
     WAITS = "it waits for the database"
 
-    def __init__(self, index: int, sink: SQLSink, outbox: Outbox) -> None:
-        super().__init__(index, sink, outbox)
+    def __init__(self, context: ConnectorContext, index: int, sink: SQLSink) -> None:
+        super().__init__(context, index, sink)
         self._database = Database(sink)
-        self._numbering = f"{outbox.identity}-{index}"
+        self._numbering = f"{self._outbox.identity}-{index}"
         self._rows = self._transactions = 0
         self._thread.start()
 
@@ -53,7 +48,7 @@ class SQLSinkWriter(SinkThread[SQLSink]):
         yield Sample(catalogue.SQL_ROWS, name, self._rows)
         yield Sample(catalogue.SQL_TRANSACTIONS, name, self._transactions)
 
-    def _write(self) -> None:
+    def _work(self) -> None:
         """Write outputs as they are published, until stopped."""
         from wallaroo.connectors.sql.table import SinkTable
 
@@ -98,6 +93,9 @@ class SQLSinkWriter(SinkThread[SQLSink]):
         from wallaroo.connectors.sql.table import reason_of
 
         return self._database.redacted(reason_of(error))
+
+
+open_sink = SQLSinkWriter
 
 
 def _alike(deliveries: Sequence[Delivery], number: int) -> list[Delivery]:

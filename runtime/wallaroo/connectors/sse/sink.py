@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from wallaroo.connectors.listening import socket_of
 from wallaroo.connectors.sse.history import History
@@ -11,7 +10,7 @@ from wallaroo.connectors.sse.resolve import SSESink
 from wallaroo.connectors.sse.viewers import Viewers
 from wallaroo.connectors.threads import SinkThread
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import Outbox, cut_outputs
+from wallaroo.gateway.outbox.outbox import cut_outputs
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.system.credentials import read_token
@@ -20,20 +19,8 @@ _SERIES_LETTERS = 8
 """Letters of the outbox's name that are in the identifiers of events."""
 
 
-def open_sink(context: ConnectorContext, index: int, sink: SSESink) -> SSESinkServer:
-    """Start to deliver the outputs of *sink*, which has this index in the application."""
-    return SSESinkServer(index, sink, context.outbox, context.source_tls, context.on_failure)
-
-
 class SSESinkServer(SinkThread[SSESink]):
     """Takes one sink's outputs in a separate thread, and lets viewers read them.
-
-    Args:
-        index: Index of the sink in the application.
-        sink: The sink.
-        outbox: Where the outputs are.
-        tls: Encrypts connections; None for plain HTTP.
-        on_failure: Called if the outbox fails.
 
     Raises:
         RuntimeFailure: The address cannot be bound.
@@ -42,16 +29,9 @@ class SSESinkServer(SinkThread[SSESink]):
 
     WAITS = "it waits for the disk"
 
-    def __init__(
-        self,
-        index: int,
-        sink: SSESink,
-        outbox: Outbox,
-        tls: ssl.SSLContext | None,
-        on_failure: Callable[[Exception], None],
-    ) -> None:
-        super().__init__(index, sink, outbox)
-        self._on_failure = on_failure
+    def __init__(self, context: ConnectorContext, index: int, sink: SSESink) -> None:
+        super().__init__(context, index, sink)
+        self._on_failure, outbox = context.on_failure, context.outbox
         token = None if sink.token_file is None else read_token(sink.token_file)
         self._history = History(sink.keep_bytes, sink.event, outbox.identity[:_SERIES_LETTERS])
         kept = outbox.kept(index)
@@ -63,7 +43,7 @@ class SSESinkServer(SinkThread[SSESink]):
         host, port = listener.getsockname()[:2]
         self.where = f"{host}:{port}"
         """Address that is bound."""
-        self._viewers = Viewers(sink, self._history, listener, tls, token)
+        self._viewers = Viewers(sink, self._history, listener, context.source_tls, token)
         self._thread.start()
 
     def stop(self) -> None:
@@ -79,11 +59,11 @@ class SSESinkServer(SinkThread[SSESink]):
 
     def _run(self) -> None:
         try:
-            self._write()
+            self._work()
         except Exception as error:  # the gateway must not go on without this sink
             self._on_failure(error)
 
-    def _write(self) -> None:
+    def _work(self) -> None:
         """Take outputs as they are published, until stopped."""
         while not self._stopping.is_set():
             if (delivery := self._next()) is None:
@@ -92,3 +72,6 @@ class SSESinkServer(SinkThread[SSESink]):
             self._viewers.wake()
             self._outbox.delivered(self._index, delivery.position, self._sink.keep_bytes)
             self._taken = delivery.position
+
+
+open_sink = SSESinkServer

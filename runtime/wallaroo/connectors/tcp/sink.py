@@ -30,7 +30,6 @@ from wallaroo.connectors.tcp.numbering import remark_on_change
 from wallaroo.connectors.tcp.resolve import TCPSink
 from wallaroo.errors import DamagedFile, reason_of
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.failpoints import fault
@@ -61,8 +60,7 @@ log = structlog.get_logger("wallaroo.gateway")
 def open_sink(context: ConnectorContext, index: int, sink: TCPSink) -> TCPSender:
     """Start to deliver the outputs of *sink*, which has this index in the application."""
     remark_on_change(index, sink, context.outbox)
-    loop = asyncio.get_running_loop()
-    return TCPSender(index, sink, context.outbox, loop, context.on_failure, context.sink_tls)
+    return TCPSender(context, index, sink, asyncio.get_running_loop())
 
 
 class _Sent:
@@ -121,31 +119,20 @@ class TCPSender:
     """Sends one sink's outputs, in the gateway's event loop.
 
     Args:
+        context: What the gateway gives.
         index: Index of the sink in the application.
         sink: The sink.
-        outbox: Where the outputs are.
         loop: The event loop.
-        on_failure: Called if the log cannot be used; nothing is sent then.
-        tls: Encrypts the connection and verifies the receiver; None for plain TCP.
     """
 
     def __init__(
-        self,
-        index: int,
-        sink: TCPSink,
-        outbox: Outbox,
-        loop: asyncio.AbstractEventLoop,
-        on_failure: Callable[[Exception], None] = lambda _error: None,
-        tls: ssl.SSLContext | None = None,
+        self, context: ConnectorContext, index: int, sink: TCPSink, loop: asyncio.AbstractEventLoop
     ) -> None:
-        self._tls = tls
+        self._tls = context.sink_tls
         self._surely_acknowledged = 0
         """Bytes sent when nothing was last in flight: with TLS, no more is known."""
-        self._on_failure = on_failure
-        self._index = index
-        self._sink = sink
-        self._outbox = outbox
-        self._loop = loop
+        self._on_failure, self._outbox = context.on_failure, context.outbox
+        self._index, self._sink, self._loop = index, sink, loop
         self._loop_thread: int | None = None
         self._stopping = asyncio.Event()
         self._connection: socket.socket | None = None
@@ -175,20 +162,9 @@ class TCPSender:
         """Pause before the next connection: grows while connections deliver nothing."""
         self._repeats = Repeats()
         """Of what happened since something was delivered."""
-        self.connected = False
         self.problem: str | None = "not connected yet"
         """Why outputs are not sent now; None while they are."""
         self._run_ended = asyncio.run_coroutine_threadsafe(self._run(), loop)
-
-    @property
-    def in_flight(self) -> int:
-        """Deliveries that are sent and not yet completely acknowledged."""
-        return len(self._flight)
-
-    @property
-    def acknowledged(self) -> int:
-        """Number of the last output that the receiver of a numbered sink has acknowledged."""
-        return self._answered
 
     def stop(self) -> None:
         """Stop sending; what is not delivered stays in the outbox. Not for the loop's thread."""
@@ -271,7 +247,7 @@ class TCPSender:
 
     async def _serve(self, connection: socket.socket) -> None:
         """Send outputs as they are published, until stopped; raises OSError when it breaks."""
-        self.connected, self.problem = True, None
+        self.problem = None
         if self._repeats.show("receiver connected"):
             log.info("receiver connected", sink=self._sink.name, address=self._sink.where)
         self._given = self._sent = self._surely_acknowledged = 0
@@ -294,7 +270,7 @@ class TCPSender:
 
     def _leave(self, connection: socket.socket) -> None:
         """Close the connection."""
-        self.connected, self._connection = False, None
+        self._connection = None
         if self._look is not None:
             self._look.cancel()
             self._look = None

@@ -13,7 +13,6 @@ import contextlib
 import functools
 import resource
 import socket
-import ssl
 import threading
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Mapping
@@ -28,9 +27,8 @@ from wallaroo.connectors.tcp.drain import Drain
 from wallaroo.connectors.tcp.resolve import TCPSource
 from wallaroo.errors import reason_of
 from wallaroo.gateway.connector import ConnectorContext, SourceConnector, SourceState
-from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition
-from wallaroo.gateway.limits import FrameProgress, Load, SourceLimits
+from wallaroo.gateway.limits import FrameProgress, Load
 from wallaroo.observability.logs import Repeats
 
 HANDSHAKE_S = 10.0
@@ -53,11 +51,6 @@ would be 2.5 GiB for as many connections as may be."""
 log = structlog.get_logger("wallaroo.gateway")
 
 
-def open_sources(context: ConnectorContext, sources: Mapping[int, TCPSource]) -> TCPListener:
-    """Make the connector of all such sources, which come by their index in the application."""
-    return TCPListener(sources, context.journal, context.limits, context.source_tls)
-
-
 def most_connections() -> int:
     """Connections that leave enough of this process's file descriptors for everything else."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -68,25 +61,15 @@ class TCPListener(SourceConnector):
     """Listens for TCP sources and fills the journal; lives in one event loop.
 
     Args:
+        context: What the gateway gives.
         sources: The sources by their indices.
-        journal: Takes the messages.
-        limits: Limits for senders.
-        tls: Encrypts connections and verifies senders; None for plain TCP.
     """
 
-    def __init__(
-        self,
-        sources: Mapping[int, TCPSource],
-        journal: Journal,
-        limits: SourceLimits | None = None,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self._tls = tls
-        self.limits = limits or SourceLimits()
+    def __init__(self, context: ConnectorContext, sources: Mapping[int, TCPSource]) -> None:
+        self._tls, self._journal, self.limits = context.source_tls, context.journal, context.limits
         self.load = Load(self.limits)
         self._repeats = Repeats()
         self._sources = sources
-        self._journal = journal
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._listeners: dict[int, socket.socket] = {}
@@ -99,7 +82,7 @@ class TCPListener(SourceConnector):
         self._idle_look: asyncio.TimerHandle | None = None
         self._most_open = most_connections()
         self.buffer = memoryview(bytearray(_READ_BYTES))
-        self.streams = Streams(journal)
+        self.streams = Streams(self._journal)
 
     async def start(self) -> None:
         """See `SourceConnector.start`."""
@@ -319,3 +302,6 @@ class TCPListener(SourceConnector):
                 connection.heard_at = self._loop.time()
                 connection.progress.begin(connection.heard_at)
                 connection.resume()
+
+
+open_sources = TCPListener

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import ssl
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from wallaroo.connectors.threads import RETRY_FIRST_S, RETRY_MOST_S, STOP_S, SinkThread
 from wallaroo.connectors.webhook.client import Answer, WebhookClient
 from wallaroo.connectors.webhook.headers import prepared
 from wallaroo.connectors.webhook.resolve import WebhookSink
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput, cut_outputs
+from wallaroo.gateway.outbox.outbox import RefusedOutput, cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 
 _REFUSALS = frozenset({400, 413, 415, 422})
 """Answers that say that the outputs themselves cannot be taken."""
-
-
-def open_sink(context: ConnectorContext, index: int, sink: WebhookSink) -> WebhookSinkWriter:
-    """Start to deliver the outputs of *sink*, which has this index in the application."""
-    return WebhookSinkWriter(index, sink, context.outbox, context.sink_tls, context.on_failure)
 
 
 class _Stopped(Exception):
@@ -33,31 +29,17 @@ class _Stopped(Exception):
 class WebhookSinkWriter(SinkThread[WebhookSink]):
     """Posts one sink's outputs in a separate thread.
 
-    Args:
-        index: Index of the sink in the application.
-        sink: The sink.
-        outbox: Where the outputs are.
-        tls: Verifies receivers; None for the authorities that the system trusts.
-        on_failure: Called if the outbox fails.
-
     Raises:
         RuntimeFailure: Headers cannot be read or sent.
     """
 
-    WAITS = "it waits for an answer"
+    VERB, WAITS = "posts_to", "it waits for an answer"
 
-    def __init__(
-        self,
-        index: int,
-        sink: WebhookSink,
-        outbox: Outbox,
-        tls: ssl.SSLContext | None,
-        on_failure: Callable[[Exception], None],
-    ) -> None:
-        super().__init__(index, sink, outbox)
-        self._on_failure = on_failure
+    def __init__(self, context: ConnectorContext, index: int, sink: WebhookSink) -> None:
+        super().__init__(context, index, sink)
+        self._on_failure, outbox = context.on_failure, context.outbox
         self._common = prepared(sink)
-        self._client = WebhookClient(sink, self._common, tls)
+        self._client = WebhookClient(sink, self._common, context.sink_tls)
         self._series = f"{outbox.identity}-{index}"
         self._first = outbox.sent_to(index) + 1
         """Number of the first output that the receiver may not have at the start."""
@@ -66,14 +48,6 @@ class WebhookSinkWriter(SinkThread[WebhookSink]):
         self._requests: Counter[str] = Counter()
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop posting; what is not delivered stays in the outbox."""
-        self._stopping.set()
-        self._thread.join(STOP_S)
-        if self._thread.is_alive():
-            self._client.cut()
-        super().stop()
-
     def samples(self) -> Iterator[Sample]:
         """Requests by what was answered, since the gateway started."""
         for answer, count in list(self._requests.items()):
@@ -81,7 +55,7 @@ class WebhookSinkWriter(SinkThread[WebhookSink]):
 
     def _run(self) -> None:
         try:
-            self._write()
+            self._work()
         except _Stopped:
             pass
         except Exception as error:  # the gateway must not go on without this sink
@@ -89,7 +63,11 @@ class WebhookSinkWriter(SinkThread[WebhookSink]):
         finally:
             self._client.close()
 
-    def _write(self) -> None:
+    def _interrupt(self) -> None:
+        self._client.cut()
+        self._thread.join(STOP_S)
+
+    def _work(self) -> None:
         """Post outputs as they are published, until stopped."""
         while not self._stopping.is_set():
             if (delivery := self._next()) is not None:
@@ -114,8 +92,7 @@ class WebhookSinkWriter(SinkThread[WebhookSink]):
                 continue
             self._post_part(number, part)
             if not self._refused:  # else a restart finds again what is to be set aside
-                with self._settling:
-                    self._outbox.sent(self._index, end - 1)
+                self._hand_over(functools.partial(self._outbox.sent, self._index, end - 1))
         self._settle(delivery.position, self._refused)
 
     def _post_part(self, number: int, outputs: Sequence[bytes]) -> None:
@@ -188,8 +165,8 @@ class WebhookSinkWriter(SinkThread[WebhookSink]):
             "Idempotency-Key": f"{self._series}-{number}{last}",
         }
 
-    def _names(self) -> dict[str, str]:
-        return {"sink": self._sink.name, "posts_to": self._sink.where}
+
+open_sink = WebhookSinkWriter
 
 
 def _reason(error: Exception) -> str:
