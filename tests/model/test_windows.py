@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from wallaroo.api.aggregations import Aggregation
 from wallaroo.api.durations import nanoseconds, seconds
-from wallaroo.api.windows import EarlyResults, LatePolicy, range_windows
+from wallaroo.api.windows import EarlyResults, EventTime, LatePolicy, range_windows
 from wallaroo.model.windows import CountWindows, Late, RangeWindows, SessionWindows
 
 Gathered = list[int]
@@ -86,13 +86,21 @@ def layouts(draw: st.DrawFn) -> tuple[int, int, int, LatePolicy]:
     return range_, slide, draw(st.integers(0, 9)), late
 
 
+def made_of(
+    layout: tuple[int, int, int, LatePolicy], event_time: EventTime | None = None
+) -> RangeWindows:
+    range_, slide, delay, late = layout
+    timed: dict[str, Any] = {"delay_ns": delay, "late": late, "event_time": event_time}
+    return RangeWindows(range_, slide, **timed, aggregation=Gather())
+
+
 @settings(max_examples=500)
 @given(layouts(), st.lists(st.integers(0, 60) | st.tuples(st.integers(0, 30)), max_size=30))
 def test_windows_are_as_if_each_were_written_out(
     layout: tuple[int, int, int, LatePolicy], happenings: list[int | tuple[int]]
 ) -> None:
     """Messages of random time, and silences of random length between them."""
-    windows = RangeWindows(*layout, lambda event: event, Gather())
+    windows = made_of(layout, lambda event: event)
     entity, written = windows.new_entity(), WrittenOut(*layout)
     now = latest = 0
     for happening in happenings:
@@ -119,7 +127,7 @@ def test_windows_are_as_if_each_were_written_out(
 def test_a_window_closes_exactly_when_it_is_due(
     layout: tuple[int, int, int, LatePolicy], pauses: list[int]
 ) -> None:
-    windows, now = RangeWindows(*layout, None, Gather()), 0
+    windows, now = made_of(layout), 0
     entity = windows.new_entity()
     for pause in pauses:
         now += pause
@@ -131,7 +139,7 @@ def test_a_window_closes_exactly_when_it_is_due(
 
 
 def test_the_time_of_arrival_is_never_late_though_the_clock_runs_backwards() -> None:
-    windows = RangeWindows(10, 10, 0, "drop", None, Gather())
+    windows = RangeWindows(10, 10, aggregation=Gather())
     entity = windows.new_entity()
     assert windows.take(entity, "key", 1, 25, _fail) == []
     assert windows.take(entity, "key", 2, 5, _fail) == []
@@ -139,7 +147,7 @@ def test_the_time_of_arrival_is_never_late_though_the_clock_runs_backwards() -> 
 
 
 def test_a_message_that_raises_moves_nothing() -> None:
-    windows = RangeWindows(10, 10, 0, "drop", abs, Gather())
+    windows = RangeWindows(10, 10, event_time=abs, aggregation=Gather())
     entity = windows.new_entity()
     windows.take(entity, "key", 1, 0, _fail)
     with pytest.raises(ValueError, match="-50"):
@@ -149,7 +157,7 @@ def test_a_message_that_raises_moves_nothing() -> None:
 
 
 def test_a_window_whose_output_raises_is_told_and_the_others_close() -> None:
-    windows = RangeWindows(10, 10, 0, "drop", abs, Gather())
+    windows = RangeWindows(10, 10, event_time=abs, aggregation=Gather())
     entity, told = windows.new_entity(), []
     windows.take(entity, "never", 1, 0, _fail)
     assert windows.take(entity, "never", 30, 0, lambda what, _error: told.append(what)) == []
@@ -158,13 +166,13 @@ def test_a_window_whose_output_raises_is_told_and_the_others_close() -> None:
 
 
 def test_an_event_time_that_is_no_whole_number_is_told() -> None:
-    windows = RangeWindows(10, 10, 0, "drop", lambda _: 1.5, Gather())  # type: ignore[arg-type,return-value]
+    windows = RangeWindows(10, 10, event_time=lambda _: 1.5, aggregation=Gather())  # type: ignore[arg-type,return-value]
     with pytest.raises(TypeError, match=r"the event time is 1\.5; expected an int"):
         windows.take(windows.new_entity(), "key", 1, 0, _fail)
 
 
 def test_none_is_no_output() -> None:
-    windows = CountWindows(1, None, Gather())
+    windows = CountWindows(1, None, aggregation=Gather())
     assert windows.take(windows.new_entity(), "key", 99, 0, _fail) == []
 
 
@@ -172,7 +180,7 @@ def test_none_is_no_output() -> None:
 def test_count_windows_give_an_output_every_so_many_messages(
     count: int, messages: list[int]
 ) -> None:
-    windows = CountWindows(count, None, Gather())
+    windows = CountWindows(count, None, aggregation=Gather())
     entity = windows.new_entity()
     made = [windows.take(entity, "key", message, 0, _fail) for message in messages]
     full = len(messages) // count
@@ -184,7 +192,7 @@ def test_count_windows_give_an_output_every_so_many_messages(
 
 
 def test_a_count_window_that_is_not_full_closes_after_its_timeout() -> None:
-    windows = CountWindows(3, 50, Gather())
+    windows = CountWindows(3, 50, aggregation=Gather())
     entity = windows.new_entity()
     windows.take(entity, "key", 1, 100, _fail)
     windows.take(entity, "key", 2, 120, _fail)
@@ -231,7 +239,9 @@ def _fail(what: str, error: BaseException) -> None:
 
 
 def visits(delay: int, early: EarlyResults | None = None) -> SessionWindows:
-    return SessionWindows(5, delay, "drop", lambda event: event, Gather(), early=early)
+    return SessionWindows(
+        5, delay_ns=delay, event_time=lambda event: event, aggregation=Gather(), early=early
+    )
 
 
 def test_a_message_between_two_sessions_joins_them() -> None:
@@ -260,7 +270,7 @@ def test_the_messages_of_joined_sessions_count_together_for_early_results() -> N
 
 def test_the_time_of_early_results_starts_anew_with_a_message_that_no_result_contains() -> None:
     windows = RangeWindows(
-        10, 10, 0, "drop", lambda event: event, Gather(), early=EarlyResults(every_ns=4)
+        10, 10, event_time=lambda event: event, aggregation=Gather(), early=EarlyResults(every_ns=4)
     )
     entity = windows.new_entity()
     assert windows.take(entity, "key", 1, 0, _fail) == []
@@ -270,7 +280,9 @@ def test_the_time_of_early_results_starts_anew_with_a_message_that_no_result_con
 
 
 def test_an_early_result_that_raises_is_told_and_the_window_goes_on() -> None:
-    windows = RangeWindows(10, 10, 0, "drop", abs, Gather(), early=EarlyResults(messages=1))
+    windows = RangeWindows(
+        10, 10, event_time=abs, aggregation=Gather(), early=EarlyResults(messages=1)
+    )
     entity, told = windows.new_entity(), []
     windows.take(entity, "never", 1, 0, lambda what, _error: told.append(what))
     assert told == ["early result of window [0, 10) ns of key 'never'"]
@@ -278,14 +290,14 @@ def test_an_early_result_that_raises_is_told_and_the_window_goes_on() -> None:
 
 
 def test_without_early_results_entities_are_saved_as_ever() -> None:
-    entity = RangeWindows(10, 10, 0, "drop", abs, Gather()).new_entity()
+    entity = RangeWindows(10, 10, event_time=abs, aggregation=Gather()).new_entity()
     reduced: Any = entity.__reduce_ex__(2)
     _, slots = reduced[2]
     assert [*slots] == ["watermark", "latest", "seen_ns", "next_close", "panes"]
 
 
 def test_the_clock_moves_time_only_as_far_as_windows_close() -> None:
-    windows = RangeWindows(10, 10, 0, "drop", lambda event: event, Gather())
+    windows = RangeWindows(10, 10, event_time=lambda event: event, aggregation=Gather())
     entity = windows.new_entity()
     windows.take(entity, "key", 3, 0, _fail)
     assert windows.tick(entity, "key", 1000, _fail) == [[3]]
@@ -295,7 +307,7 @@ def test_the_clock_moves_time_only_as_far_as_windows_close() -> None:
 
 
 def test_a_late_message_does_not_end_a_silence_but_one_out_of_order_does() -> None:
-    windows = RangeWindows(10, 10, 0, "drop", lambda event: event, Gather())
+    windows = RangeWindows(10, 10, event_time=lambda event: event, aggregation=Gather())
     entity = windows.new_entity()
     assert windows.take(entity, "key", 9, 0, _fail) == []
     assert windows.take(entity, "key", 15, 0, _fail) == [[9]]

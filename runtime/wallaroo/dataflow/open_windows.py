@@ -16,7 +16,7 @@ class OpenWindows:
 
     Example:
         >>> from wallaroo.model.windows import CountWindows
-        >>> windows = CountWindows(5, None, None)
+        >>> windows = CountWindows(5, None, aggregation=None)
         >>> entity, found = windows.new_entity(), OpenWindows()
         >>> before = windows.open_windows(entity)
         >>> entity.messages = 1

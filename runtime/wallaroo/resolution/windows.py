@@ -135,21 +135,12 @@ def _accepts(function: Any, count: int) -> bool:
 def _windows(
     windows: api.AnyWindows, aggregation: Aggregation[Any, Any, Any], *, takes_window: bool
 ) -> Windows:
-    early = windows.early
+    how: dict[str, Any] = {"aggregation": aggregation, "takes_window": takes_window}
+    how["early"] = windows.early
     if isinstance(windows, api.CountWindows):
-        return CountWindows(windows.count, windows.timeout_ns, aggregation, takes_window, early)
-    delay_ns, late, event_time = windows.delay_ns or 0, windows.late or "drop", windows.event_time
+        return CountWindows(windows.count, windows.timeout_ns, **how)
+    how |= {"delay_ns": windows.delay_ns or 0, "late": windows.late or "drop"}
+    how["event_time"] = windows.event_time
     if isinstance(windows, api.SessionWindows):
-        return SessionWindows(
-            windows.gap_ns, delay_ns, late, event_time, aggregation, takes_window, early
-        )
-    return RangeWindows(
-        windows.range_ns,
-        windows.slide_ns or windows.range_ns,
-        delay_ns,
-        late,
-        event_time,
-        aggregation,
-        takes_window,
-        early,
-    )
+        return SessionWindows(windows.gap_ns, **how)
+    return RangeWindows(windows.range_ns, windows.slide_ns or windows.range_ns, **how)

@@ -132,8 +132,8 @@ def test_a_state_that_the_application_no_longer_has_is_told_once(upgrades: Upgra
 
 
 def test_windows_of_another_kind_are_refused(tmp_path: Path) -> None:
-    ranges = RangeWindows(10, 10, 0, "drop", None, AGGREGATION)
-    sessions = SessionWindows(10, 0, "drop", None, AGGREGATION)
+    ranges = RangeWindows(10, 10, aggregation=AGGREGATION)
+    sessions = SessionWindows(10, aggregation=AGGREGATION)
 
     def start(windows: Windows) -> None:
         partition = StatePartition("seen", windows.new_entity, None, Place("", 0), windows)

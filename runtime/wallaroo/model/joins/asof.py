@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wallaroo.api.durations import since_epoch_ns
-from wallaroo.model.joins.base import Clock, Joining, coarse, remembered_ns
+from wallaroo.model.joins.base import Clock, TimedJoining
 from wallaroo.model.windows import Failed, Late
 from wallaroo.model.windows.base import duration
 from wallaroo.saved_names import saved_as
@@ -54,7 +54,7 @@ class AsOfEntity:
 
 @time_limited
 @dataclass(frozen=True)
-class AsOfJoin(Joining):
+class AsOfJoin(TimedJoining):
     """Joins each left message with the latest right one that is not later.
 
     Example:
@@ -84,11 +84,16 @@ class AsOfJoin(Joining):
 
     @property
     def why_never_late(self) -> None:
-        """Messages can be late."""
         return
 
+    @property
+    def span_ns(self) -> int:
+        return self.tolerance_ns + self.delay_ns
+
+    def clocks(self, entity: AsOfEntity) -> tuple[Clock, Clock]:
+        return entity.left, entity.right
+
     def new_entity(self) -> AsOfEntity:
-        """Return an entity without messages."""
         return AsOfEntity()
 
     def take(
@@ -101,7 +106,7 @@ class AsOfJoin(Joining):
     ) -> list[Any]:
         """Keep the message, and join the left ones that it completes."""
         time = since_epoch_ns(self.time_of(message))
-        self._forget_if_due(entity, arrived_ns)
+        self.forget_if_due(entity, arrived_ns)
         now_ns = max(arrived_ns, entity.left.seen_ns, entity.right.seen_ns)
         self._free(entity, now_ns)
         row = Row(time, now_ns, message)
@@ -115,19 +120,7 @@ class AsOfJoin(Joining):
             if entity.joined is not None and time <= entity.joined:
                 raise Late  # for the left messages that it did not reach; it serves later ones
             entity.right.note(time, now_ns)
-        return self._settle(entity, now_ns, failed)
-
-    def tick(
-        self,
-        entity: AsOfEntity,
-        key: Any,  # noqa: ARG002
-        now_ns: int,
-        failed: Failed,
-    ) -> list[Any]:
-        """Join and free what the clock completes."""
-        outputs = self._settle(entity, now_ns, failed)
-        self._forget_if_due(entity, now_ns)
-        return outputs
+        return self.settle(entity, now_ns, failed)
 
     def due_ns(self, entity: AsOfEntity) -> int | None:
         """Return when the clock completes a left message."""
@@ -137,33 +130,19 @@ class AsOfJoin(Joining):
         """Return when a right message is freed, or the key is forgotten, if no message comes."""
         if entity.waiting:
             return None
-        if entity.values:
-            return coarse(self._freed_ns(entity, 0), self.tolerance_ns + self.delay_ns)
-        forgotten = self._forgotten_ns(entity)
-        return None if forgotten is None else coarse(forgotten, self._remembered_ns)
-
-    def is_disposable(self, entity: AsOfEntity) -> bool:
-        """Whether no message is kept, and none can be late."""
-        return not self.open_windows(entity) and self._forgotten_ns(entity) is None
+        return self.idle_of(entity, self._freed_ns(entity, 0) if entity.values else None)
 
     def open_windows(self, entity: AsOfEntity) -> int:
-        """Return the number of messages that are kept."""
         return len(entity.waiting) + len(entity.values)
 
-    def watermark(self, entity: AsOfEntity) -> int | None:
-        """Return the time up to which both sides have come."""
-        times = (entity.left.latest, entity.right.latest)
-        return min((time for time in times if time is not None), default=None)
-
     def convert_accumulators(self, entity: AsOfEntity, convert: Callable[[Any], Any]) -> AsOfEntity:
-        """Return a copy with converted messages."""
         return replace(
             entity,
             waiting=[replace(row, message=convert(row.message)) for row in entity.waiting],
             values=[replace(row, message=convert(row.message)) for row in entity.values],
         )
 
-    def _settle(self, entity: AsOfEntity, now_ns: int, failed: Failed) -> list[Any]:
+    def settle(self, entity: AsOfEntity, now_ns: int, failed: Failed) -> list[Any]:
         """Join the left messages that are complete, then free right ones."""
         outputs: list[Any] = []
         count = 0
@@ -222,21 +201,3 @@ class AsOfJoin(Joining):
         if number + 1 < len(entity.values):
             due = min(due, max(entity.values[number + 1].arrived_ns, left.seen_ns))
         return due + self.delay_ns
-
-    def _forgotten_ns(self, entity: AsOfEntity) -> int | None:
-        """Return when the clock forgets a key without messages; None if there is nothing to."""
-        if self.open_windows(entity) or (
-            entity.left.latest is None and entity.right.latest is None
-        ):
-            return None
-        return max(entity.left.seen_ns, entity.right.seen_ns) + self._remembered_ns
-
-    @property
-    def _remembered_ns(self) -> int:
-        return remembered_ns(self.tolerance_ns + self.delay_ns)
-
-    def _forget_if_due(self, entity: AsOfEntity, now_ns: int) -> None:
-        forgotten = self._forgotten_ns(entity)
-        if forgotten is not None and forgotten <= now_ns:
-            entity.left, entity.right = Clock(), Clock()
-            entity.joined = entity.complete = None

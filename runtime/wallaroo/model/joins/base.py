@@ -86,6 +86,80 @@ class Joining(Join):
         return self.joined(left, None, failed) if self.keeps_left else []
 
 
+@time_limited
+class TimedJoining(Joining):
+    """A join that remembers a key for some time after its last message was freed."""
+
+    @property
+    @abstractmethod
+    def span_ns(self) -> int:
+        """Time for which messages are kept."""
+
+    @abstractmethod
+    def new_entity(self) -> Any:
+        """Return an entity without messages."""
+
+    @abstractmethod
+    def clocks(self, entity: Any) -> tuple[Clock, Clock]:
+        """The clocks of both sides."""
+
+    @abstractmethod
+    def open_windows(self, entity: Any) -> int:
+        """The number of messages that are kept."""
+
+    @abstractmethod
+    def settle(self, entity: Any, now_ns: int, failed: Failed) -> list[Any]:
+        """Do what the clock completes; returns the outputs."""
+
+    def tick(
+        self,
+        entity: Any,
+        key: Any,  # noqa: ARG002
+        now_ns: int,
+        failed: Failed,
+    ) -> list[Any]:
+        """Settle what the clock completes, and forget the key when it is time."""
+        outputs = self.settle(entity, now_ns, failed)
+        self.forget_if_due(entity, now_ns)
+        return outputs
+
+    def is_disposable(self, entity: Any) -> bool:
+        """Whether no message is kept, and none can be late."""
+        return not self.open_windows(entity) and self.forgotten_ns(entity) is None
+
+    def watermark(self, entity: Any) -> int | None:
+        """Return the time up to which both sides have come."""
+        times = (clock.latest for clock in self.clocks(entity))
+        return min((time for time in times if time is not None), default=None)
+
+    def forgotten_ns(self, entity: Any) -> int | None:
+        """Return when the clock forgets a key without messages; None if there is nothing to."""
+        clocks = self.clocks(entity)
+        if self.open_windows(entity) or all(clock.latest is None for clock in clocks):
+            return None
+        return max(clock.seen_ns for clock in clocks) + self._remembered_ns
+
+    def forget_if_due(self, entity: Any, now_ns: int) -> None:
+        """Make *entity* a new one if the clock forgets the key by *now_ns*."""
+        forgotten = self.forgotten_ns(entity)
+        if forgotten is not None and forgotten <= now_ns:
+            new = self.new_entity()
+            for field in dataclasses.fields(new):
+                setattr(entity, field.name, getattr(new, field.name))
+
+    def idle_of(self, entity: Any, due_ns: int | None) -> int | None:
+        """Return when what is due at *due_ns*, or else the end of the key's memory, is done."""
+        if due_ns is not None:
+            return coarse(due_ns, self.span_ns)
+        forgotten = self.forgotten_ns(entity)
+        return None if forgotten is None else coarse(forgotten, self._remembered_ns)
+
+    @property
+    def _remembered_ns(self) -> int:
+        """For how long a key is remembered."""
+        return max(_REMEMBERED_NS, 2 * self.span_ns)
+
+
 @saved_as("JoinClock")
 @dataclass(slots=True)
 class Clock:
@@ -100,11 +174,6 @@ class Clock:
         """Note a message of *time*."""
         self.latest = time if self.latest is None else max(self.latest, time)
         self.seen_ns = max(self.seen_ns, arrived_ns)
-
-
-def remembered_ns(span_ns: int) -> int:
-    """Return for how long a key is remembered whose messages were kept for *span_ns*."""
-    return max(_REMEMBERED_NS, 2 * span_ns)
 
 
 def coarse(due_ns: int, span_ns: int) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wallaroo.api.durations import since_epoch_ns
-from wallaroo.model.joins.base import Clock, Joining, coarse, remembered_ns
+from wallaroo.model.joins.base import Clock, TimedJoining
 from wallaroo.model.windows import Failed, Late
 from wallaroo.model.windows.base import duration
 from wallaroo.saved_names import saved_as
@@ -59,7 +59,7 @@ class IntervalEntity:
 
 @time_limited
 @dataclass(frozen=True)
-class IntervalJoin(Joining):
+class IntervalJoin(TimedJoining):
     """Joins all pairs whose times are near each other.
 
     Example:
@@ -94,8 +94,14 @@ class IntervalJoin(Joining):
             return None
         return "without left_time and right_time, the time of arrival counts, which is never late"
 
+    @property
+    def span_ns(self) -> int:
+        return self.before_ns + self.after_ns + self.delay_ns
+
+    def clocks(self, entity: IntervalEntity) -> tuple[Clock, Clock]:
+        return entity.left.clock, entity.right.clock
+
     def new_entity(self) -> IntervalEntity:
-        """Return an entity without messages."""
         return IntervalEntity()
 
     def take(
@@ -108,9 +114,9 @@ class IntervalJoin(Joining):
     ) -> list[Any]:
         """Join the message with those that are kept, and free those that it completes."""
         given = self.time_of(message)
-        self._forget_if_due(entity, arrived_ns)
+        self.forget_if_due(entity, arrived_ns)
         now_ns = max(arrived_ns, entity.left.clock.seen_ns, entity.right.clock.seen_ns)
-        outputs = self._settle(entity, now_ns, failed)
+        outputs = self.settle(entity, now_ns, failed)
         time = since_epoch_ns(given) if self.by_event else now_ns
         own, other = self._sides(entity)
         earliest, latest = self._matched_by(time)
@@ -125,19 +131,7 @@ class IntervalJoin(Joining):
             row.is_matched = match.is_matched = True
             left, right = (row, match) if self.is_left else (match, row)
             outputs += self.joined(left.message, right.message, failed)
-        return outputs + self._settle(entity, now_ns, failed)
-
-    def tick(
-        self,
-        entity: IntervalEntity,
-        key: Any,  # noqa: ARG002
-        now_ns: int,
-        failed: Failed,
-    ) -> list[Any]:
-        """Free what the clock completes."""
-        outputs = self._settle(entity, now_ns, failed)
-        self._forget_if_due(entity, now_ns)
-        return outputs
+        return outputs + self.settle(entity, now_ns, failed)
 
     def due_ns(self, entity: IntervalEntity) -> int | None:
         """Return when the clock frees a left message, if it then is an output."""
@@ -147,40 +141,29 @@ class IntervalJoin(Joining):
         """Return when a message is freed, or the key is forgotten, if no message comes."""
         if self.due_ns(entity) is not None:
             return None
-        span_ns = self.before_ns + self.after_ns + self.delay_ns
         left, right = self._left_due_ns(entity), None
         if entity.right.rows:
             right = self._due_ns(entity.right.rows[0], entity.left.clock, self.before_ns)
         dues = [due for due in (left, right) if due is not None]
-        if dues:
-            return coarse(min(dues), span_ns)
-        forgotten = self._forgotten_ns(entity)
-        return None if forgotten is None else coarse(forgotten, self._remembered_ns)
+        return self.idle_of(entity, min(dues, default=None))
 
     def _left_due_ns(self, entity: IntervalEntity) -> int | None:
         if not entity.left.rows:
             return None
         return self._due_ns(entity.left.rows[0], entity.right.clock, self.after_ns)
 
-    def is_disposable(self, entity: IntervalEntity) -> bool:
-        """Whether no message is kept, and none can be late."""
-        return not self.open_windows(entity) and self._forgotten_ns(entity) is None
-
     def open_windows(self, entity: IntervalEntity) -> int:
-        """Return the number of messages that are kept."""
         return len(entity.left.rows) + len(entity.right.rows)
 
     def watermark(self, entity: IntervalEntity) -> int | None:
-        """Return the time up to which both sides have come."""
-        if not self.by_event:
-            return None
-        times = [side.clock.latest for side in (entity.left, entity.right)]
-        return min((time for time in times if time is not None), default=None)
+        return super().watermark(entity) if self.by_event else None
+
+    def forgotten_ns(self, entity: IntervalEntity) -> int | None:
+        return super().forgotten_ns(entity) if self.by_event else None
 
     def convert_accumulators(
         self, entity: IntervalEntity, convert: Callable[[Any], Any]
     ) -> IntervalEntity:
-        """Return a copy with converted messages."""
         sides = (
             replace(side, rows=[replace(row, message=convert(row.message)) for row in side.rows])
             for side in (entity.left, entity.right)
@@ -197,7 +180,7 @@ class IntervalJoin(Joining):
         before, after = self.before_ns, self.after_ns
         return (time - before, time + after) if self.is_left else (time - after, time + before)
 
-    def _settle(self, entity: IntervalEntity, now_ns: int, failed: Failed) -> list[Any]:
+    def settle(self, entity: IntervalEntity, now_ns: int, failed: Failed) -> list[Any]:
         """Free what no message can match any more; returns outputs of unmatched left messages."""
         outputs: list[Any] = []
         for row in self._freed(entity.left, entity.right.clock, self.after_ns, now_ns):
@@ -225,21 +208,3 @@ class IntervalJoin(Joining):
         if other.latest is not None and other.latest - self.delay_ns > row.time + bound_ns:
             return row.arrived_ns
         return max(row.arrived_ns, other.seen_ns) + bound_ns + self.delay_ns + 1
-
-    def _forgotten_ns(self, entity: IntervalEntity) -> int | None:
-        """Return when the clock forgets a key without messages; None if there is nothing to."""
-        clocks = entity.left.clock, entity.right.clock
-        if not self.by_event or self.open_windows(entity):
-            return None
-        if clocks[0].latest is None and clocks[1].latest is None:
-            return None
-        return max(clock.seen_ns for clock in clocks) + self._remembered_ns
-
-    @property
-    def _remembered_ns(self) -> int:
-        return remembered_ns(self.before_ns + self.after_ns + self.delay_ns)
-
-    def _forget_if_due(self, entity: IntervalEntity, now_ns: int) -> None:
-        forgotten = self._forgotten_ns(entity)
-        if forgotten is not None and forgotten <= now_ns:
-            entity.left, entity.right = Kept(Clock()), Kept(Clock())

@@ -59,7 +59,6 @@ class TableJoin(Joining):
         return "the order of arrival counts, so no message is late"
 
     def new_entity(self) -> TableEntity:
-        """Return an entity without a message."""
         return TableEntity()
 
     def take(
@@ -110,7 +109,6 @@ class TableJoin(Joining):
         return entity.message is None
 
     def open_windows(self, entity: TableEntity) -> int:
-        """Return the number of messages that are kept."""
         return 0 if entity.message is None else 1
 
     def watermark(self, entity: TableEntity) -> int | None:  # noqa: ARG002
@@ -120,7 +118,6 @@ class TableJoin(Joining):
     def convert_accumulators(
         self, entity: TableEntity, convert: Callable[[Any], Any]
     ) -> TableEntity:
-        """Return a copy with a converted message, if there is one."""
         if entity.message is None:
             return entity
         converted = copy.copy(entity)

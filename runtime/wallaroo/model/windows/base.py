@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from wallaroo.api.aggregations import Aggregation, Window
@@ -83,13 +84,14 @@ def early_of(entity: Any) -> int | None:
 
 
 @time_limited
+@dataclass(frozen=True, kw_only=True)
 class Aggregating:
     """Computes outputs of windows by an aggregation."""
 
     aggregation: Aggregation[Any, Any, Any]
-    takes_window: bool
+    takes_window: bool = False
     """Whether the aggregation's `output` has a parameter for the window."""
-    early: EarlyResults | None
+    early: EarlyResults | None = None
 
     @abstractmethod
     def close_due_ns(self, entity: Any) -> int | None:

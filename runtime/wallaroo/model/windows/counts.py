@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from wallaroo.api.aggregations import Aggregation, Window
-from wallaroo.api.windows import EarlyResults
+from wallaroo.api.aggregations import Window
 from wallaroo.model.windows.base import Aggregating, Failed, early_of
 from wallaroo.saved_names import saved_as
 from wallaroo.user_code.callers import time_limited
@@ -37,9 +36,6 @@ class CountWindows(Aggregating):
 
     count: int
     timeout_ns: int | None
-    aggregation: Aggregation[Any, Any, Any]
-    takes_window: bool = False
-    early: EarlyResults | None = None
 
     def __str__(self) -> str:
         return f"windows of {self.count:,} messages"
@@ -50,7 +46,6 @@ class CountWindows(Aggregating):
         return False
 
     def new_entity(self) -> CountEntity:
-        """Return an entity without messages."""
         return CountEntity()
 
     def take(

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wallaroo.api.aggregations import Aggregation, Window
-from wallaroo.api.windows import EarlyResults, EventTime, LatePolicy
+from wallaroo.api.aggregations import Window
 from wallaroo.model.windows.base import duration
 from wallaroo.model.windows.times import TimeWindows
 from wallaroo.saved_names import saved_as
@@ -49,6 +48,7 @@ class RangeWindows(TimeWindows):
     """Windows over a period of time.
 
     Example:
+        >>> from wallaroo.api.aggregations import Aggregation
         >>> class Messages(Aggregation):
         ...     def initial_accumulator(self):
         ...         return []
@@ -61,7 +61,7 @@ class RangeWindows(TimeWindows):
         ...
         ...     def output(self, key, accumulator):
         ...         return "".join(accumulator)
-        >>> windows = RangeWindows(10, 10, 0, "drop", None, Messages())
+        >>> windows = RangeWindows(10, 10, aggregation=Messages())
         >>> entity = windows.new_entity()
         >>> [windows.take(entity, "key", m, at, None) for m, at in [("a", 3), ("b", 9), ("c", 10)]]
         [[], [], ['ab']]
@@ -73,12 +73,6 @@ class RangeWindows(TimeWindows):
 
     range_ns: int
     slide_ns: int
-    delay_ns: int
-    late: LatePolicy
-    event_time: EventTime | None
-    aggregation: Aggregation[Any, Any, Any]
-    takes_window: bool = False
-    early: EarlyResults | None = None
 
     def __str__(self) -> str:
         every = "" if self.slide_ns == self.range_ns else f" every {duration(self.slide_ns)}"
@@ -86,11 +80,9 @@ class RangeWindows(TimeWindows):
 
     @property
     def kind(self) -> str:
-        """The word for one of these windows in messages."""
         return "window"
 
     def new_entity(self) -> RangeEntity:
-        """Return an entity without windows."""
         return RangeEntity()
 
     def is_disposable(self, entity: RangeEntity) -> bool:
@@ -98,7 +90,6 @@ class RangeWindows(TimeWindows):
         return self.event_time is None and not entity.panes
 
     def open_windows(self, entity: RangeEntity) -> int:
-        """Return the number of open windows with messages."""
         if self.slide_ns == self.range_ns or entity.watermark is None:
             return len(entity.panes)
         oldest, counted = self._oldest_start(entity.watermark), 0
@@ -113,13 +104,11 @@ class RangeWindows(TimeWindows):
     def convert_accumulators(
         self, entity: RangeEntity, convert: Callable[[Any], Any]
     ) -> RangeEntity:
-        """Return a copy with converted accumulators."""
         converted = copy.copy(entity)
         converted.panes = {start: convert(pane) for start, pane in entity.panes.items()}
         return converted
 
     def next_close(self, entity: RangeEntity) -> int | None:
-        """Return the watermark at which the next window with messages closes."""
         return entity.next_close
 
     def is_late(self, entity: RangeEntity, event: int, watermark: int) -> bool:  # noqa: ARG002
@@ -151,7 +140,6 @@ class RangeWindows(TimeWindows):
         return range(first, start + 1, self.slide_ns)
 
     def closing(self, entity: RangeEntity, watermark: int) -> Sequence[int]:
-        """Return the starts of the windows that close."""
         assert entity.next_close is not None
         first = entity.next_close - self.range_ns - self.delay_ns
         return self._starts(entity, first, watermark - self.range_ns - self.delay_ns)
@@ -163,7 +151,6 @@ class RangeWindows(TimeWindows):
         self._note_next_close(entity, self._oldest_start(watermark))
 
     def end(self, entity: RangeEntity, start: int) -> int:  # noqa: ARG002
-        """Return the end of the window that begins at *start*."""
         return start + self.range_ns
 
     def accumulator(self, entity: RangeEntity, start: int) -> Any:

@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wallaroo.api.aggregations import Aggregation, Window
-from wallaroo.api.windows import EarlyResults, EventTime, LatePolicy
+from wallaroo.api.aggregations import Window
 from wallaroo.model.windows.base import duration
 from wallaroo.model.windows.times import TimeWindows, fresh_of
 from wallaroo.saved_names import saved_as
@@ -59,23 +58,15 @@ class SessionWindows(TimeWindows):
     """Windows that a pause ends."""
 
     gap_ns: int
-    delay_ns: int
-    late: LatePolicy
-    event_time: EventTime | None
-    aggregation: Aggregation[Any, Any, Any]
-    takes_window: bool = False
-    early: EarlyResults | None = None
 
     def __str__(self) -> str:
         return f"sessions with gaps of {duration(self.gap_ns)}"
 
     @property
     def kind(self) -> str:
-        """The word for one of these windows in messages."""
         return "session"
 
     def new_entity(self) -> SessionEntity:
-        """Return an entity without sessions."""
         return SessionEntity()
 
     def is_disposable(self, entity: SessionEntity) -> bool:
@@ -83,13 +74,11 @@ class SessionWindows(TimeWindows):
         return self.event_time is None and not entity.sessions
 
     def open_windows(self, entity: SessionEntity) -> int:
-        """Return the number of open sessions."""
         return len(entity.sessions)
 
     def convert_accumulators(
         self, entity: SessionEntity, convert: Callable[[Any], Any]
     ) -> SessionEntity:
-        """Return a copy with converted accumulators."""
         converted = copy.copy(entity)
         converted.sessions = [
             OpenSession(session.start, session.last, convert(session.accumulator))
@@ -146,19 +135,15 @@ class SessionWindows(TimeWindows):
         return (start,)
 
     def closing(self, entity: SessionEntity, watermark: int) -> Sequence[int]:
-        """Return the starts of the sessions that close."""
         return [s.start for s in entity.sessions if self._close_of(s) <= watermark]
 
     def remove_closed(self, entity: SessionEntity, watermark: int) -> None:
-        """Free the sessions that close."""
         entity.sessions = [s for s in entity.sessions if self._close_of(s) > watermark]
 
     def end(self, entity: SessionEntity, start: int) -> int:
-        """Return the end of the session that begins at *start*."""
         return self._session(entity, start).last + self.gap_ns
 
     def accumulator(self, entity: SessionEntity, start: int) -> Any:
-        """Return the accumulator of the session that begins at *start*."""
         return self._session(entity, start).accumulator
 
     def _joined(self, entity: SessionEntity, event: int) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.api.aggregations import Window
@@ -14,12 +15,13 @@ from wallaroo.user_code.callers import time_limited
 
 
 @time_limited
+@dataclass(frozen=True, kw_only=True)
 class TimeWindows(Aggregating):
     """Windows over time."""
 
-    delay_ns: int
-    late: LatePolicy
-    event_time: EventTime | None
+    delay_ns: int = 0
+    late: LatePolicy = "drop"
+    event_time: EventTime | None = None
 
     @property
     def by_event(self) -> bool:
