@@ -37,14 +37,20 @@ class Join(
     Attributes:
         name: Name of the step in logs, metrics and errors.
         how: How to handle a left message without a match.
+        settings: What else a subclass declares.
     """
 
     def __init__(
-        self, function: Callable[[Left_contra, Right_contra], Result_co], name: str, how: How
+        self,
+        function: Callable[[Left_contra, Right_contra], Result_co],
+        name: str,
+        how: How,
+        **settings: Any,
     ) -> None:
         super().__init__(function)
         self.name = name
         self.how = how
+        vars(self).update(settings)
 
 
 @dataclass(frozen=True)
@@ -60,49 +66,22 @@ class EventTimes:
 class TableJoin(Join[Left_contra, Right_contra, Result_co]):
     """Joins each left message with the last right one that has come; see `table_join`."""
 
-    def __init__(
-        self,
-        function: Callable[[Left_contra, Right_contra], Result_co],
-        name: str,
-        how: How,
-        ttl_ns: int | None,
-    ) -> None:
-        super().__init__(function, name, how)
-        self.ttl_ns = ttl_ns
+    ttl_ns: int | None
 
 
 class AsOfJoin(Join[Left_contra, Right_contra, Result_co]):
     """Joins each left message with the right one of its time; see `asof_join`."""
 
-    def __init__(
-        self,
-        function: Callable[[Left_contra, Right_contra], Result_co],
-        name: str,
-        how: How,
-        tolerance_ns: int,
-        times: EventTimes,
-    ) -> None:
-        super().__init__(function, name, how)
-        self.tolerance_ns = tolerance_ns
-        self.times = times
+    tolerance_ns: int
+    times: EventTimes
 
 
 class IntervalJoin(Join[Left_contra, Right_contra, Result_co]):
     """Joins all messages whose times are near each other; see `interval_join`."""
 
-    def __init__(
-        self,
-        function: Callable[[Left_contra, Right_contra], Result_co],
-        name: str,
-        how: How,
-        before_ns: int,
-        after_ns: int,
-        times: EventTimes | None,
-    ) -> None:
-        super().__init__(function, name, how)
-        self.before_ns = before_ns
-        self.after_ns = after_ns
-        self.times = times
+    before_ns: int
+    after_ns: int
+    times: EventTimes | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +142,7 @@ def table_join(name: str, *, how: Any = "inner", ttl: AnyDuration | None = None)
     """
     _check_how(how)
     ttl_ns = None if ttl is None else positive_ns("ttl", ttl)
-    return lambda function: TableJoin(function, name, how, ttl_ns)
+    return lambda function: TableJoin(function, name, how, ttl_ns=ttl_ns)
 
 
 @overload
@@ -239,7 +218,7 @@ def asof_join(
     _check_how(how)
     tolerance_ns = not_negative_ns("tolerance", tolerance)
     times = EventTimes(left_time, right_time, not_negative_ns("delay", delay))
-    return lambda function: AsOfJoin(function, name, how, tolerance_ns, times)
+    return lambda function: AsOfJoin(function, name, how, tolerance_ns=tolerance_ns, times=times)
 
 
 @overload
@@ -310,10 +289,10 @@ def interval_join(
         'order 7: not paid'
     """
     _check_how(how)
-    before_ns, after_ns = (
-        not_negative_ns("bound before", before),
-        not_negative_ns("bound after", after),
-    )
+    bounds = {
+        "before_ns": not_negative_ns("bound before", before),
+        "after_ns": not_negative_ns("bound after", after),
+    }
     times = None
     if left_time is not None and right_time is not None:
         if delay is None:
@@ -336,7 +315,7 @@ def interval_join(
             "time of arrival; omit it"
         )
         raise WallarooParameterError(msg)
-    return lambda function: IntervalJoin(function, name, how, before_ns, after_ns, times)
+    return lambda function: IntervalJoin(function, name, how, **bounds, times=times)
 
 
 def _check_how(how: Any) -> None:

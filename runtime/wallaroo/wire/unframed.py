@@ -13,19 +13,8 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
-from wallaroo.wire.framing import DEFAULT_MAX_FRAME, Scan
-
-
-class StreamFormat(Protocol):
-    """How a stream of bytes is cut into messages."""
-
-    def scan_until_error(self, data: bytes) -> tuple[Scan, str | None]:
-        """Where complete messages at the start of *data* end, and what is wrong after them."""
-
-    def split(self, data: bytes) -> list[bytes]:
-        """The messages of *data*, which holds complete ones and nothing else."""
+from wallaroo.wire.framing import DEFAULT_MAX_FRAME, Framing, Scan
 
 
 @dataclass(frozen=True)
@@ -57,7 +46,7 @@ class Delimited:
         return self.max_size + len(self.delimiter)
 
     def scan_until_error(self, data: bytes) -> tuple[Scan, str | None]:
-        """See `StreamFormat.scan_until_error`; `needs` is one byte more than there is."""
+        """See `Framing.scan_until_error`; `needs` is one byte more than there is."""
         *pieces, rest = data.split(self.delimiter)
         end = 0
         for number, piece in enumerate(pieces):
@@ -70,7 +59,7 @@ class Delimited:
         return Scan(end, len(pieces), len(rest) + 1 if rest else 0), None
 
     def split(self, data: bytes) -> list[bytes]:
-        """See `StreamFormat.split`."""
+        """See `Framing.split`."""
         pieces = data.split(self.delimiter)
         pieces.pop()
         return pieces
@@ -111,10 +100,14 @@ class FixedLength:
             raise ValueError(msg)
 
     def scan_until_error(self, data: bytes) -> tuple[Scan, str | None]:
-        """See `StreamFormat.scan_until_error`."""
+        """See `Framing.scan_until_error`."""
         frames, rest = divmod(len(data), self.length)
         return Scan(len(data) - rest, frames, self.length if rest else 0), None
 
     def split(self, data: bytes) -> list[bytes]:
-        """See `StreamFormat.split`."""
+        """See `Framing.split`."""
         return [data[at : at + self.length] for at in range(0, len(data), self.length)]
+
+
+StreamFormat = Framing | Delimited | FixedLength
+"""How a stream of bytes is cut into messages."""
