@@ -46,11 +46,10 @@ def convert_defaults(schema: Any, named: Mapping[str, Any]) -> Callable[[Any], N
         for field in _fields(part)
         if "default" in field
     }
-    values = _Values(named)
     converted: dict[int, Any] = {}
     for number, field in fields.items():
         with contextlib.suppress(KeyError, TypeError, ValueError, RecursionError):
-            converted[number] = values.of(field["type"], field["default"])
+            converted[number] = _value(field["type"], field["default"], named)
     for number, value in converted.items():
         fields[number]["default"] = value
     defaults = (field["default"] for field in fields.values())
@@ -71,50 +70,38 @@ def _fields(schema: Any) -> Iterator[dict[str, Any]]:
             yield from _fields(schema.get(part))
 
 
-class _Values:
-    """Makes values of their JSON.
+def _value(schema: Any, default: Any, named: Mapping[str, Any]) -> Any:
+    """The value of *schema* that *default* stands for."""
+    schema = _definition(schema, default, named)
+    kind = schema["type"]
+    if kind in RECORDS:
+        given = {one["name"]: one["default"] for one in schema["fields"] if "default" in one}
+        types = {one["name"]: one["type"] for one in schema["fields"]}
+        given |= default
+        return {name: _value(of, given[name], named) for name, of in types.items()}
+    if kind == "array":
+        return [_value(schema["items"], item, named) for item in default]
+    if kind == "map":
+        return {key: _value(schema["values"], item, named) for key, item in default.items()}
+    return _plain(schema, kind, default)
 
-    Args:
-        named: Named types.
-    """
 
-    def __init__(self, named: Mapping[str, Any]) -> None:
-        self._named = named
+def _definition(schema: Any, default: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+    """The definition of a type, or of the first branch that *default* fits."""
+    while not isinstance(schema, dict) or schema["type"] not in _OF_JSON:
+        if isinstance(schema, list):
+            schema = next((one for one in schema if _fits(one, default, named)), schema[0])
+        elif isinstance(schema, dict):
+            schema = schema["type"]
+        else:
+            schema = named.get(schema, {"type": schema})
+    return schema
 
-    def of(self, schema: Any, default: Any) -> Any:
-        """The value of *schema* that *default* stands for."""
-        schema = self._definition(schema, default)
-        kind = schema["type"]
-        if kind in RECORDS:
-            return {
-                field["name"]: self.of(
-                    field["type"],
-                    default[name] if (name := field["name"]) in default else field["default"],
-                )
-                for field in schema["fields"]
-            }
-        if kind == "array":
-            return [self.of(schema["items"], item) for item in default]
-        if kind == "map":
-            return {key: self.of(schema["values"], item) for key, item in default.items()}
-        return _plain(schema, kind, default)
 
-    def _definition(self, schema: Any, default: Any) -> dict[str, Any]:
-        """The definition of a type, or of the first branch that *default* fits."""
-        while not isinstance(schema, dict) or schema["type"] not in _OF_JSON:
-            if isinstance(schema, list):
-                fitting = (branch for branch in schema if self._fits(branch, default))
-                schema = next(fitting, schema[0])
-            elif isinstance(schema, dict):
-                schema = schema["type"]
-            else:
-                schema = self._named.get(schema, {"type": schema})
-        return schema
-
-    def _fits(self, schema: Any, default: Any) -> bool:
-        schema = resolved(schema, self._named)
-        kinds = _OF_JSON[schema if isinstance(schema, str) else schema["type"]]
-        return isinstance(default, kinds) and (bool in kinds or not isinstance(default, bool))
+def _fits(schema: Any, default: Any, named: Mapping[str, Any]) -> bool:
+    schema = resolved(schema, named)
+    kinds = _OF_JSON[schema if isinstance(schema, str) else schema["type"]]
+    return isinstance(default, kinds) and (bool in kinds or not isinstance(default, bool))
 
 
 def _plain(schema: Any, kind: str, default: Any) -> Any:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wallaroo.codecs._construction import name_of_type, required
-from wallaroo.codecs._defaults import with_defaults
-from wallaroo.codecs._type_walk import types_in
+from wallaroo.codecs._defaults import types_in, with_defaults
 from wallaroo.user_code.callers import one_call
 
 _SHOWN = 3
