@@ -102,6 +102,17 @@ def test_the_limits_that_the_page_names_are_those_of_the_code(sentence: str) -> 
     assert sentence in PAGE
 
 
+def test_the_charts_have_the_memory_that_the_page_names() -> None:
+    templates = "".join(file.read_text() for file in (ROOT / "helm/wallaroo/templates").iterdir())
+    gateway, executor = re.findall(r"\(list \. (\d+) (\d+)\)", templates)
+    if gateway[1] != str(4 * TIMES):
+        gateway, executor = executor, gateway
+    assert f"a gateway has {gateway[0]} MiB for the first rows and {4 * TIMES} times" in PAGE
+    assert f"an executor has {executor[0]} MiB outside of Java's heap" in PAGE
+    assert f"and {executor[1]} times the largest frame, which is one message of JSON" in PAGE
+    assert f"{executor[1]} times its size in JSON" in PAGE
+
+
 @pytest.mark.parametrize(
     ("words", "decoder"),
     [

@@ -396,6 +396,24 @@ def test_limits_and_policies_reach_gateway_and_driver(helm: Helm) -> None:
     assert "--accept-lost-journal" not in arguments(helm.objects("market-spread"), "-driver")
 
 
+@pytest.mark.parametrize(("mib", "gateway", "executor"), [(16, 1024, 768), (1, 664, 393)])
+def test_memory_follows_from_the_largest_frame(
+    helm: Helm, mib: int, gateway: int, executor: int
+) -> None:
+    def memory(values: dict[str, Any]) -> tuple[str, str]:
+        objects = helm.objects("word-count", {"maxFrameBytes": mib * 2**20, **values})
+        (container,) = one(objects, "StatefulSet", "-gateway")["spec"]["template"]["spec"][
+            "containers"
+        ]
+        (overhead,) = (one for one in arguments(objects, "-driver") if "memoryOverhead" in one)
+        return container["resources"]["limits"]["memory"], overhead.rpartition("=")[2]
+
+    assert memory({}) == (f"{gateway}Mi", f"{executor}m")
+    limits = {"limits": {"memory": "2Gi"}}
+    chosen = {"gateway": {"resources": limits}, "executor": {"memoryOverhead": "1g"}}
+    assert memory(chosen) == ("2Gi", "1g")
+
+
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_pod_of_a_test_that_has_passed_stays_only_when_it_shall(helm: Helm, keep: bool) -> None:
     made = helm.objects("word-count", {"test": {"keepPod": keep}})

@@ -156,7 +156,8 @@ spec:
               protocol: TCP
           {{- include "wallaroo.probes" $values | nindent 10 }}
           resources:
-            {{- toYaml $values.resources | nindent 12 }}
+            {{- $limit := printf "%sMi" (include "wallaroo.memory" (list . 640 24)) }}
+            {{- merge (dict) $values.resources (dict "limits" (dict "memory" $limit)) | toYaml | nindent 12 }}
           securityContext:
             {{- toYaml .Values.securityContext | nindent 12 }}
           terminationMessagePolicy: FallbackToLogsOnError

@@ -124,3 +124,12 @@ annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
+
+{{/*
+MiB that a container needs: those at the beginning, and so many times the largest frame. SECURITY.md says
+how many times its size a frame takes.
+*/}}
+{{- define "wallaroo.memory" -}}
+{{- $frame := div (add (int64 (index . 0).Values.maxFrameBytes) 1048575) 1048576 -}}
+{{- add (index . 1) (mul (index . 2) $frame) -}}
+{{- end }}
