@@ -12,18 +12,17 @@ from wallaroo.engine.settings import EngineSettings
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.local_gateway import LocalGateway
 from wallaroo.run.settings import LocalSettings
-from wallaroo.system.credentials import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from wallaroo.system.credentials import TOKEN_FILE_VARIABLE
 
 
-@pytest.mark.parametrize(
-    ("master", "variable"),
-    [("local[2]", TOKEN_FILE_VARIABLE), ("spark://h:7077", TOKEN_VARIABLE)],
-)
-def test_the_token_itself_is_in_environments_of_other_machines_alone(
-    master: str, variable: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("master", "here"), [("local[2]", True), ("spark://h:7077", False)])
+def test_the_token_itself_is_in_no_environment(master: str, here: bool, tmp_path: Path) -> None:
     engine = EngineSettings(ApplicationRef("app"), master)
     settings = LocalSettings(engine=engine, gateway=Address("127.0.0.1", "7900"))
-    made = LocalGateway(settings, command_line, tmp_path, tmp_path).credentials()
+    gateway = LocalGateway(settings, command_line, tmp_path, tmp_path)
     file = tmp_path / "token"
-    assert made == {variable: str(file) if variable == TOKEN_FILE_VARIABLE else file.read_text()}
+    assert gateway.credentials() == {TOKEN_FILE_VARIABLE: str(file)}
+    made = gateway.with_credentials(engine)
+    assert made.environment == ({TOKEN_FILE_VARIABLE: str(file)} if here else {})
+    assert made.token == (None if here else file.read_text())
+    assert file.read_text() not in repr(made)

@@ -89,6 +89,11 @@ def test_executors_reach_the_gateway_by_tls_and_what_is_killed_loses_nothing(
         assert len(set(commits)) == 3
         assert len(first) == 3
         assert forked(running) == first
+        token = json.loads((tmp_path / "state" / "endpoint.json").read_text())["token"]
+        for part in ("realtime.agent", EXECUTOR, "SparkSubmit"):
+            parts = [psutil.Process(pid) for pid in processes(running, part)]
+            assert parts
+            assert not [one for one in parts if token in str((one.environ(), one.cmdline()))]
         os.kill(first[0], signal.SIGKILL)
         failed = running.wait_for_event("query restarts", PATIENCE_S)
         assert re.search("the process of .* was killed by SIGKILL", failed["reason"])

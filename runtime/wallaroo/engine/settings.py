@@ -25,6 +25,8 @@ class EngineSettings:
     """Whether workers find the application at the driver's path, as in copies of one image."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the workers."""
+    token: str | None = field(default=None, repr=False)
+    """The gateway's token, for workers on machines without its file."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Additional Spark settings."""
     call_limit_s: float = 60.0

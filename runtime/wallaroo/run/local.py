@@ -89,11 +89,9 @@ class LocalRun(Lifecycle):
         )
         if settings.reload:
             self._reloader = self._reloader_of(application, state, scratch, code)
-        # Spark redacts the token in its logs, because the name of the variable contains TOKEN
-        credentials = gateway.credentials()
-        self._set_environment(credentials)
-        engine_settings = replace(
-            settings.engine, application=self._imported, environment=credentials
+        self._set_environment(gateway.credentials())
+        engine_settings = gateway.with_credentials(
+            replace(settings.engine, application=self._imported)
         )
         log.info(
             "starting",

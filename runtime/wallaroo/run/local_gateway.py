@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wallaroo.engine.realtime.placement import is_local
+from wallaroo.engine.settings import EngineSettings
 from wallaroo.errors import UsageError
 from wallaroo.gateway.internal_api.location import UNIX, location_of
 from wallaroo.gateway.settings import GatewaySettings
@@ -21,7 +22,6 @@ from wallaroo.run.settings import GatewayProcessSettings, LocalSettings, host_an
 from wallaroo.system.credentials import (
     AUTHORITIES_VARIABLE,
     TOKEN_FILE_VARIABLE,
-    TOKEN_VARIABLE,
     read_token,
 )
 from wallaroo.system.tls import TLSFiles
@@ -57,16 +57,26 @@ class LocalGateway:
         return self._settings.location
 
     def credentials(self) -> dict[str, str]:
-        """The environment variables with the credentials for it."""
+        """The environment variables with the credentials for it, on this machine."""
         variables = {}
         if (file := self._settings.token_file) is not None:
-            if is_local(self._run.engine.master):
-                variables[TOKEN_FILE_VARIABLE] = str(file)
-            else:  # whose machines do not have the file
-                variables[TOKEN_VARIABLE] = read_token(file)
+            variables[TOKEN_FILE_VARIABLE] = str(file)
         if self._run.gateway_tls is not None:
             variables[AUTHORITIES_VARIABLE] = str(self._run.gateway_tls.authorities)
         return variables
+
+    def with_credentials(self, engine: EngineSettings) -> EngineSettings:
+        """*engine* with the credentials for its workers.
+
+        Those on other machines do not have the token's file. Java would show the token if it was in
+        their environment, so it comes with what they are to do.
+        """
+        variables = self.credentials()
+        if is_local(engine.master) or self._settings.token_file is None:
+            return replace(engine, environment=variables)
+        del variables[TOKEN_FILE_VARIABLE]
+        token = read_token(self._settings.token_file)
+        return replace(engine, environment=variables, token=token)
 
     def process(
         self, reference: ApplicationRef, application: Application, stack: contextlib.ExitStack

@@ -40,6 +40,8 @@ class Job:
     files: Path | None = None
     """Where the first stage leaves large frames for partitions; None if it shares no memory with
     all of them."""
+    token: str | None = field(default=None, repr=False)
+    """The gateway's token; None if the environment has it, or the name of its file."""
     version: str = field(default_factory=version_here)
     """What the driver runs; see `worker_version`."""
 

@@ -88,7 +88,7 @@ def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
         gc.collect()
         gc.freeze()
         gc.disable()  # the collector is called between chunks
-    gateway = connect(job.gateway, token)
+    gateway = connect(job.gateway, job.token or token)
     note_connections([gateway.fileno()])
     gateway.send(pack_json(HELLO, Hello(job.claim, job.attempt, role, job.partitions)))
     _end_with(gateway)

@@ -116,6 +116,7 @@ class RunningEngine:
                 slots_for(layout.buckets),
                 settings.call_limit_s,
                 settings.entity_limit_bytes,
+                token=settings.token,
             )
             tables = partial(table_problem, self._spark.session)
             self._query = SupervisedQuery(
