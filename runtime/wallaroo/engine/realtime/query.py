@@ -60,7 +60,8 @@ class RealTimeQuery:
         self._on_epochs = on_epochs
         self._attempt = job.attempt
         self._files = job.files
-        self._jvm: Any = session._jvm
+        jvm: Any = session._jvm
+        self._agent: Any = jvm.wallaroo.realtime.Agent  # Py4J looks its name up each time
         self._query: Any = None
         self._kills = MemoryKills()
         self._cut_off_at: float | None = None
@@ -86,7 +87,7 @@ class RealTimeQuery:
         cut_off = self._feed.failure
         if cut_off is not None and cut_off.final:
             return cut_off
-        if ended := str(self._jvm.wallaroo.realtime.Agent.firstEnded()):
+        if ended := str(self._agent.firstEnded()):
             return Failure(self._in_words(*map(int, ended.split())))
         if self._query.isActive():
             if cut_off is None:
@@ -112,7 +113,7 @@ class RealTimeQuery:
         """Stop it, and its processes."""
         self._feed.close()  # upon which the gateway cuts off the processes
         with contextlib.suppress(Exception):  # Java may be gone
-            self._jvm.wallaroo.realtime.Agent.end(self._attempt)
+            self._agent.end(self._attempt)
         if self._query is not None:
             with contextlib.suppress(Exception):
                 self._query.stop()

@@ -1,13 +1,17 @@
-// Spark's streaming shuffle with authentication and encryption. In a package of Spark's, because its
-// classes are visible only there.
+// Spark's streaming shuffle, within a virtual machine without sockets, and between two of them with
+// authentication and encryption. In a package of Spark's, because its classes are visible only there.
 package org.apache.spark.wallaroo
 
+import java.net.SocketAddress
 import java.nio.ByteBuffer
 import java.util
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
 
-import io.netty.channel.Channel
+import io.netty.buffer.ByteBuf
+import io.netty.channel.{Channel, ChannelFuture, DefaultChannelPromise}
+import io.netty.util.concurrent.ImmediateEventExecutor
 
 import org.apache.spark.{SparkContext, SparkEnv, TaskContext}
 import org.apache.spark.internal.config.DRIVER_BIND_ADDRESS
@@ -17,6 +21,7 @@ import org.apache.spark.network.client.{TransportClientBootstrap, TransportClien
 import org.apache.spark.network.crypto.{AuthClientBootstrap, AuthServerBootstrap}
 import org.apache.spark.network.server.{RpcHandler, StreamManager, TransportServer}
 import org.apache.spark.network.server.TransportServerBootstrap
+import org.apache.spark.network.shuffle.streaming.StreamingShuffleMessageType.CREDIT_CONTROL_MESSAGE
 import org.apache.spark.network.util.TransportConf
 import org.apache.spark.shuffle.{ShuffleHandle, ShuffleReader, ShuffleReadMetricsReporter}
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
@@ -75,8 +80,10 @@ final class GuardedContext(conf: TransportConf, handler: RpcHandler)
   override def createClientFactory(): TransportClientFactory = {
     val first = Option.when[TransportClientBootstrap](authenticates)(
       new AuthClientBootstrap(conf, env.conf.getAppId, env.securityManager))
-    val last: TransportClientBootstrap = (client: TransportClient, _: Channel) =>
+    val last: TransportClientBootstrap = (client: TransportClient, _: Channel) => {
+      Neighbours.add(client, handler)
       handler.channelActive(client)
+    }
     createClientFactory((first.toList :+ last).asJava)
   }
 }
@@ -97,7 +104,7 @@ final class Awaiting(handler: RpcHandler) extends RpcHandler {
     handler.receive(client, message, callback)
 
   override def receive(client: TransportClient, message: ByteBuffer): Unit =
-    handler.receive(client, message)
+    handler.receive(Neighbours.sender(client), message)
 
   override def getStreamManager: StreamManager = handler.getStreamManager
 
@@ -106,4 +113,55 @@ final class Awaiting(handler: RpcHandler) extends RpcHandler {
 
   override def exceptionCaught(cause: Throwable, client: TransportClient): Unit =
     if (admitted(client)) handler.exceptionCaught(cause, client)
+}
+
+/** The readers of this virtual machine, by the ends of their connections. */
+object Neighbours {
+  private val readers =
+    new ConcurrentHashMap[(SocketAddress, SocketAddress), ByteBuffer => Unit]
+
+  def add(client: TransportClient, handler: RpcHandler): Unit = {
+    val (channel, uncredited) = (client.getChannel, new Uncredited(client))
+    val ends = (channel.localAddress, channel.remoteAddress)
+    readers.put(ends, handler.receive(uncredited, _))
+    channel.closeFuture.addListener((_: ChannelFuture) => readers.remove(ends))
+  }
+
+  /** What sends to the reader to which `client` is connected. */
+  def sender(client: TransportClient): TransportClient = {
+    val channel = client.getChannel
+    Option(readers.get((channel.remoteAddress, channel.localAddress)))
+      .fold(client)(new Direct(client, _))
+  }
+}
+
+/** A writer's way to a reader of the same virtual machine: the writer's thread hands messages over, and
+  * the connection only says that both are alive.
+  */
+final class Direct(client: TransportClient, reader: ByteBuffer => Unit)
+    extends TransportClient(client.getChannel, client.getHandler) {
+  override def send(message: ByteBuf): ChannelFuture =
+    if (!isActive) super.send(message)
+    else {
+      try reader(message.nioBuffer())
+      finally message.release()
+      Sent.on(getChannel)
+    }
+}
+
+/** A reader's way back: it answers every message, and the writer heeds the first answer only. */
+final class Uncredited(client: TransportClient)
+    extends TransportClient(client.getChannel, client.getHandler) {
+  override def send(message: ByteBuf): ChannelFuture =
+    if (message.getInt(0) != CREDIT_CONTROL_MESSAGE.id) super.send(message)
+    else {
+      message.release()
+      Sent.on(getChannel)
+    }
+}
+
+object Sent {
+  /** What is known to be sent, in the thread that asks. */
+  def on(channel: Channel): ChannelFuture =
+    new DefaultChannelPromise(channel, ImmediateEventExecutor.INSTANCE).setSuccess()
 }
