@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import threading
 from array import array
 from collections import defaultdict
@@ -15,7 +16,7 @@ from tests.gateway.store_loop import StoreLoop
 from tests.helpers import framing_of, wait_until
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.feed import Feed
-from wallaroo.engine.realtime.frames import END_OF_EPOCH, OPEN, SAVE
+from wallaroo.engine.realtime.frames import END_OF_EPOCH, MANY, OPEN, SAVE
 from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.partition import Partition
 from wallaroo.engine.realtime.reader import Reader
@@ -119,12 +120,21 @@ class StandIn:
                     store.commit(data.decode(), fresh)
                     self._reader.send(data)
                     continue
+                if data[:1] == MANY:
+                    self._hand_out(data[1:])
+                    continue
                 partition = self._partitions[spark_hash(slot) % len(self._partitions)]
                 partition.send(data)
                 if data[:1] == OPEN:
                     _tell(partition, fresh.get(slot))
                 elif data[:1] == SAVE:
                     fresh[slot] = self._saved(partition, fresh.get(slot))
+
+    def _hand_out(self, frames: bytes) -> None:
+        while frames:
+            partition, size = struct.unpack_from(">II", frames)
+            self._partitions[partition].send(frames[8 : 8 + size])
+            frames = frames[8 + size :]
 
     def _saved(self, partition: FrameSocket, log: Log | None) -> Log:
         """*log* with what *partition* answers; see `RealTime.scala`."""

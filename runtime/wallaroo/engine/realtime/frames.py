@@ -5,11 +5,13 @@ A frame is
 * to Java from the first stage: a slot (a big-endian integer of 32 bits) and what goes to the
   partition that the slot hashes to; slot -1 ends the epoch, and has its position as JSON;
 * from Java to the first stage: the position from which an epoch begins, as JSON;
-* to a partition, by its first byte: `c` a chunk, `p` the beginning of the content of the next
-  chunk, `f` the name of a file that has one, `a` the position from which changes apply, `o` a
-  bucket to open, followed by the head of its log (`h`), its rows (`r`) and their end (`d`), `e` a
-  bucket whose changes are to be saved, and the last chunk of the epoch; the partition answers with
-  the head that its log is to have, and with a frame for each row that is to be added.
+* to a partition, by its first byte: `m` frames for processes on its machine, each behind the number
+  of its partition and its length, which Java hands out; `c` a chunk, `p` the beginning of the
+  content of the next chunk, `f` the name of a file that has one; `a` the position from which
+  changes apply, `o` a bucket to open, followed by the head of its log (`h`), its rows (`r`) and
+  their end (`d`), `e` a bucket whose changes are to be saved, and the last chunk of the epoch; the
+  partition answers with the head that its log is to have, and with a frame for each row that is to
+  be added.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ _BUCKET = struct.Struct(">IQ")
 _LOG = struct.Struct(">qqq")
 _ADDED = struct.Struct(">?I")
 _PLACE = struct.Struct(">q")
-CHUNK, PART, FILE, APPLY, OPEN, SAVE = b"c", b"p", b"f", b"a", b"o", b"e"
+_FOR = struct.Struct(">II")
+MANY, CHUNK, PART, FILE, APPLY, OPEN, SAVE = b"m", b"c", b"p", b"f", b"a", b"o", b"e"
 """First bytes of frames to a partition."""
 HEAD, ROW, DONE = b"h", b"r", b"d"
 """First bytes of frames with the log of a bucket."""
@@ -40,6 +43,11 @@ MOST_BYTES = 256 * 1024
 def pack_slot(slot: int) -> bytes:
     """How a frame to Java begins."""
     return _SLOT.pack(slot)
+
+
+def pack_for(partition: int, *parts: bytes) -> bytes:
+    """A frame of *parts* for *partition*, in a frame `MANY`."""
+    return b"".join((_FOR.pack(partition, sum(map(len, parts))), *parts))
 
 
 def pack_bucket(kind: bytes, bucket: int, chunk: int = 0) -> bytes:

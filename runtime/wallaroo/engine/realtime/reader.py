@@ -17,12 +17,14 @@ from wallaroo.engine.realtime.frames import (
     CHUNK,
     END_OF_EPOCH,
     FILE,
+    MANY,
     OPEN,
     PART,
     SAVE,
     cut,
     pack_bucket,
     pack_chunk,
+    pack_for,
     pack_slot,
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
@@ -141,17 +143,22 @@ class Reader:
     def _send(
         self, number: int, level: int, blobs: Mapping[int, list[bytes]], *, isolates: bool
     ) -> None:
+        frames: dict[bytes, list[bytes]] = defaultdict(list)
         for partition, of_partition in blobs.items():
             kind, content = CHUNK, marshal.dumps(of_partition, 2)
             if self._files is not None:
                 name = f"{number}-{level}-{partition}"
                 if self._files.put(name, content):
                     kind, content = FILE, name.encode()
-            slot = pack_slot(self._slots[partition])
+            # on one machine, one task of Spark is woken, which hands out the frames of all
+            slot = pack_slot(self._slots[partition if self._files is None else 0])
             ahead, last = cut(content)
             for part in ahead:
-                self._java.send(slot, PART, part)
-            self._java.send(slot, pack_chunk(kind, number, level, isolates=isolates), last)
+                self._java.send(slot, MANY, pack_for(partition, PART, part))
+            head = pack_chunk(kind, number, level, isolates=isolates)
+            frames[slot].append(pack_for(partition, head, last))
+        for slot, together in frames.items():
+            self._java.send(slot, MANY, *together)
 
     def _route(self, task: Task) -> Sequence[Packed]:
         if not task.isolates:

@@ -9,7 +9,8 @@ import java.nio.channels.{ServerSocketChannel, SocketChannel}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.Path
 import java.util
-import java.util.concurrent.{CompletableFuture, ConcurrentHashMap, TimeUnit, TimeoutException}
+import java.util.concurrent.{CompletableFuture, ConcurrentHashMap, CountDownLatch, TimeUnit}
+import java.util.concurrent.TimeoutException
 
 import org.apache.spark.{SparkFiles, TaskContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
@@ -36,10 +37,11 @@ object Job {
 final class Bridge(val role: Int, name: String, listener: ServerSocketChannel) {
   /** The exit code, negative for a signal. */
   val ended = new CompletableFuture[Integer]
+  /** Zero once it has been told from where changes apply, and can take chunks. */
+  val opening = new CountDownLatch(1)
   /** Whether it is to end. */
   @volatile var isKilled = false
   private val incoming = ByteBuffer.allocateDirect(1 << 16).flip()
-  private val length = ByteBuffer.allocateDirect(4)
   @volatile private var accepted: Option[SocketChannel] = None
   private lazy val channel: SocketChannel =
     try {
@@ -49,14 +51,18 @@ final class Bridge(val role: Int, name: String, listener: ServerSocketChannel) {
     finally listener.close()
 
   ended.thenRun { () =>
+    opening.countDown() // nobody is to wait for it
     listener.close() // it does not connect any more
     accepted.foreach(_.close())
   }
 
-  def send(data: Array[Byte]): Unit = {
-    length.clear().putInt(data.length).flip()
-    val parts = Array(length, ByteBuffer.wrap(data))
-    try while (parts(1).hasRemaining || parts(0).hasRemaining) channel.write(parts)
+  def send(data: Array[Byte]): Unit =
+    send(ByteBuffer.allocate(4).putInt(data.length).flip(), ByteBuffer.wrap(data))
+
+  /** Send `parts`, which are a frame and its length; tasks of other partitions send as well. */
+  def send(parts: ByteBuffer*): Unit = synchronized {
+    val all = parts.toArray
+    try while (all.last.hasRemaining) channel.write(all)
     catch { case error: IOException => broken(error) }
   }
 

@@ -2,8 +2,9 @@
 //
 // Spark moves chunks and keeps state; Python runs the application. A source reads frames from the
 // process that runs the first stage, Spark's streaming shuffle carries them to the partition that
-// their slot hashes to, and an operator hands them to that partition's process. Only the frames
-// that open and end an epoch touch Spark's state. The frames are described in `frames.py`.
+// their slot hashes to, and an operator hands them to that partition's process, or to those of all
+// partitions on its machine. Only the frames that open and end an epoch touch Spark's state. The
+// frames are described in `frames.py`.
 package wallaroo.realtime
 
 import java.nio.ByteBuffer
@@ -174,16 +175,29 @@ final class Partition(job: Job) extends StatefulProcessor[Int, Frame, Int] {
 
   override def handleInputRows(
       slot: Int, frames: Iterator[Frame], timers: TimerValues): Iterator[Int] = {
-    frames.foreach { frame =>
-      bridge.send(frame.data)
-      frame.data(0) match {
-        case 'o' => sendLog()
-        case 'e' => save()
-        case _ =>
+    frames.foreach { case Frame(_, data) =>
+      if (data(0) == 'm') handOut(ByteBuffer.wrap(data).position(1))
+      else {
+        bridge.send(data)
+        data(0) match {
+          case 'a' => bridge.opening.countDown()
+          case 'o' => sendLog()
+          case 'e' => save()
+        }
       }
     }
     Iterator.empty
   }
+
+  /** Send what is for several processes on this machine, in order. */
+  private def handOut(frames: ByteBuffer): Unit =
+    while (frames.hasRemaining) {
+      val to = Agent.bridge(job, frames.getInt())
+      val size = 4 + frames.getInt(frames.position)
+      to.opening.await()
+      to.send(frames.slice(frames.position, size))
+      frames.position(frames.position + size)
+    }
 
   /** Send the log of the bucket that is current. */
   private def sendLog(): Unit = {
