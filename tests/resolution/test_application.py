@@ -72,6 +72,23 @@ def test_no_two_sinks_have_one_name() -> None:
     assert len(set(names)) == len(names) == 3
 
 
+def test_a_sink_after_a_join_is_one_sink_though_a_side_has_others() -> None:
+    @wallaroo.table_join(name="pair")
+    def pair(left: str, right: str | None) -> str:
+        return f"{left} {right}"
+
+    other = wallaroo.TCPSinkConfig("127.0.0.1", 7003, as_line)
+    one, two, three = (
+        wallaroo.source(name, wallaroo.TCPSourceConfig("127.0.0.1", port, decode)).key_by(whole)
+        for port, name in enumerate(["one", "two", "three"], 7010)
+    )
+    declared = wallaroo.build_application(
+        "app", one.merge(two).to_sink(SINK), two.join(three, pair).to_sink(other)
+    )
+    application = resolve(declared)
+    assert [sink.where for sink in application.sinks] == ["127.0.0.1:1", "127.0.0.1:7003"]
+
+
 def test_done_after_a_sink_changes_nothing() -> None:
     assert len(resolve(begun().to_sink(SINK).done().build()).sinks) == 1
 

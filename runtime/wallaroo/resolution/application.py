@@ -9,6 +9,7 @@ from wallaroo.api.builder import DeclaredApplication, DeclaredPipeline
 from wallaroo.api.places import Place
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Application, Pipeline, Serialization
+from wallaroo.model.endpoints import Sink
 from wallaroo.model.order import hints_of_order
 from wallaroo.resolution.problems import Problems, describe
 from wallaroo.resolution.sinks import SinkResolver
@@ -137,10 +138,9 @@ class _Resolver:
         source = self._sources.source(declared)
         trunk = self._branches.trunk(declared)
         many = len(declared.sinks) > 1
-        sinks = tuple(
-            self._sinks.sink(
-                declared, config, number, f"{declared.name} {number}" if many else declared.name
-            )
-            for number, config in enumerate(declared.sinks, 1)
-        )
-        return Pipeline(declared.name, source, trunk, sinks, declared.place)
+        sinks: list[Sink] = []
+        for number, config in enumerate(declared.sinks, 1):
+            name = f"{declared.name} {number}" if many else declared.name
+            again = sum(config is other for other in declared.sinks[: number - 1])
+            sinks.append(self._sinks.sink(declared, config, again, name))
+        return Pipeline(declared.name, source, trunk, tuple(sinks), declared.place)

@@ -34,17 +34,20 @@ class SinkResolver:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._sinks: dict[tuple[int, int], Sink] = {}
-        """Sinks by the identity of their configuration and their place in `to_sinks`."""
+        """Sinks by the identity of their configuration, and how often a pipeline had it before."""
         self._names: set[str] = set()
         """Names of sinks, which distinguish them in metrics."""
         self._claims: dict[Hashable, AnySink[Any]] = {}
         """Configurations by what only one of them can have."""
 
-    def sink(self, declared: DeclaredPipeline, config: Any, number: int, name: str) -> Sink:
-        """The sink of *config*: pipelines that were merged share it."""
-        if (id(config), number) not in self._sinks:
-            self._sinks[id(config), number] = self._sink(config, declared, self._free(name))
-        return self._sinks[id(config), number]
+    def sink(self, declared: DeclaredPipeline, config: Any, again: int, name: str) -> Sink:
+        """The sink of *config*, which the pipeline has had *again* times before.
+
+        Pipelines that were merged or joined share it.
+        """
+        if (id(config), again) not in self._sinks:
+            self._sinks[id(config), again] = self._sink(config, declared, self._free(name))
+        return self._sinks[id(config), again]
 
     def _free(self, name: str) -> str:
         """*name*, or a variant of it that no other sink has."""

@@ -228,6 +228,8 @@ class World:
         if self._server is not None:
             self._server.close()
             self._server = None
+            if self._query is not None:
+                self._query.kill()  # also where nothing of it has introduced itself yet
         if store is not None:
             store._letters.close()
             mark = store.writer._mark
