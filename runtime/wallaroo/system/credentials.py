@@ -11,7 +11,7 @@ from pathlib import Path
 from wallaroo.errors import UsageError, reason_of
 
 TOKEN_VARIABLE = "WALLAROO_GATEWAY_TOKEN"
-"""Environment variable with the token, for programs that an operator starts; the runtime sets none."""
+"""Environment variable with the token; the runtime itself sets none."""
 TOKEN_FILE_VARIABLE = "WALLAROO_GATEWAY_TOKEN_FILE"
 """Environment variable with the name of a file with the token, if such a file is mounted."""
 AUTHORITIES_VARIABLE = "WALLAROO_GATEWAY_CA_FILE"
