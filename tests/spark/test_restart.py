@@ -179,17 +179,3 @@ def test_a_run_whose_gateway_cannot_come_back_ends_and_says_why(tmp_path: Path) 
     assert f"{tmp_path / 'log'} is damaged: {lost}" in last
     assert "restore the log and the checkpoint" in last
     assert not [event for event in running.events if "Traceback" in event["event"]]
-
-
-def test_a_directory_that_was_moved_goes_on_where_it_is(tmp_path: Path) -> None:
-    sender = Sender()
-    first, second = tmp_path / "first", tmp_path / "second place"
-
-    def stop(running: BackgroundRun) -> None:
-        assert running.stop() == 0
-
-    with Receiver("lines") as receiver:
-        _stopped_in_mid_stream(first, receiver, sender, stop)
-        first.rename(second)
-        _finish(second, receiver, sender)
-    assert not first.exists()
