@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
 APP = str(APPS / "word_count")
 KIND = {"$class": "application:WordTotals"}
 SOURCE = "Split and Count"
+NAME = "Zustände 100%41 #1 [a] {b}"
+"""A state directory may have any name."""
 
 
 def state(command: str, *arguments: str) -> str:
@@ -41,7 +44,7 @@ def words(export: str) -> dict[str, Any]:
 def test_entities_are_told_while_the_application_runs_and_carried_when_it_is_stopped(
     tmp_path: Path,
 ) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
+    first, second = tmp_path / NAME, tmp_path / f"{NAME} too"
     at = ("--state-dir", str(first))
     with Receiver("lines") as receiver, run(APPS / "word_count", receiver, first) as running:
         for words in (9, 18):  # when the second batch begins, the first one is committed
@@ -61,15 +64,23 @@ def test_entities_are_told_while_the_application_runs_and_carried_when_it_is_sto
 
     file = tmp_path / "export"
     file.write_text(export)
-    options = ("--partitions", "4")
-    state("import", str(file), "--state-dir", str(second), *options)
+    at, options = ("--state-dir", str(second)), ("--partitions", "4")
+    state("import", str(file), *at, "--partitions", "2")
+    addresses = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:9")
+    done = called("repartition", APP, *addresses, *at, *options)
+    assert done.returncode == 0, done.stderr
     with (
         Receiver("lines") as receiver,
         run(APPS / "word_count", receiver, second, options=options) as running,
     ):
         send(running.sources[SOURCE], [b"one two three", b"two"])
         outputs = receiver.wait_for(4)
+        running.wait_until_processed()
+        url = running.wait_for_event("ready", PATIENCE_S)["dashboard"]
+        with urllib.request.urlopen(f"{url}state?key=o", timeout=PATIENCE_S) as answer:
+            (found,) = json.load(answer)["entities"]
         assert running.stop() == 0
+    assert found["entity"]["word_totals"] == {"one": 7}
     assert sorted(map(bytes.strip, outputs)) == [
         b"one => 7",
         b"three => 1",
