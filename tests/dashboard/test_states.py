@@ -84,8 +84,13 @@ ALL = [nothing, states.busy, states.failing, states.overloaded, states.paused]
 
 
 @pytest.mark.parametrize("state", ALL, ids=lambda state: state.__name__)
-def test_no_column_is_cut_off(chrome: Browser, state: State) -> None:
+def test_all_text_can_be_read_and_no_column_is_cut_off(chrome: Browser, state: State) -> None:
+    """Texts have the contrast that WCAG asks for at level AA: 4.5, or 3 where they are large."""
     with page_of(chrome, state) as (page, _, _):
+        for theme in ("Light", "Dark"):
+            page.get_by_role("button", name=theme).click()
+            expect(page.locator("html")).to_have_attribute("data-theme", theme.lower())
+            assert page.evaluate(_TOO_FAINT) == []
         for width in (WIDE, 1100, 820, 600, NARROW):
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_function(f"() => document.documentElement.scrollWidth <= {width}")
@@ -99,16 +104,6 @@ def test_no_column_is_cut_off(chrome: Browser, state: State) -> None:
                 ".map((box) => box.id || box.firstElementChild.id)"
             )
             assert (width, cut) == (width, [])
-
-
-@pytest.mark.parametrize("state", ALL, ids=lambda state: state.__name__)
-def test_all_text_can_be_read(chrome: Browser, state: State) -> None:
-    """Texts have the contrast that WCAG asks for at level AA: 4.5, or 3 where they are large."""
-    with page_of(chrome, state) as (page, _, _):
-        for theme in ("Light", "Dark"):
-            page.get_by_role("button", name=theme).click()
-            expect(page.locator("html")).to_have_attribute("data-theme", theme.lower())
-            assert page.evaluate(_TOO_FAINT) == []
 
 
 def test_a_run_without_messages_says_where_they_are_expected(chrome: Browser) -> None:
