@@ -17,14 +17,15 @@ from typing import NoReturn
 import pytest
 from structlog.testing import capture_logs
 
-from tests.gateway.harness import finished, opened, outputs
-from tests.gateway.log_files import segments
+from tests.gateway.harness import finished, opened, outputs, publish
+from tests.gateway.log_files import places, segments
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway import store as store_module
 from wallaroo.gateway import writer
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.database import DamagedDatabase, connect, reading, transaction
+from wallaroo.gateway.entries import OUTPUTS
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.store import Store
 
@@ -141,6 +142,35 @@ def test_a_full_disk_is_freed_of_what_is_not_needed_any_more(
         assert [block.first for block in journal.read(8, 11)] == [8, 9, 10]
     with opened(tmp_path) as store:
         assert [block.first for block in store.journal.read(8, 11)] == [8, 9, 10]
+
+
+def test_what_is_released_on_a_full_disk_is_not_missed_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes stay until the log says that they are forgotten; outputs that are gone were sent."""
+    monkeypatch.setattr(writer, "Log", partial(Log, segment_bytes=100_000))
+    state, copy = tmp_path / "state", tmp_path / "copy"
+    state.mkdir()
+    with opened(state) as store:
+        for number in range(1, 4):
+            publish(store, finished(number, outputs(bytes(90_000))))
+        for number in range(4, 7):
+            publish(store, finished(number, change=bytes(90_000)))
+        with full(store, "pwritev"):
+            store.outbox.forget("run", 6)
+            store.outbox.delivered(0, 3)
+            store.journal.submit(0, 1, b"waits")
+            wait_until(lambda: store.writer.is_stuck, "the disk to be full")
+            wait_until(lambda: not places(state, OUTPUTS), "the release of segments")
+            with store.writer.changed:  # all that may go is gone
+                shutil.copytree(state, copy)
+    with opened(copy) as store:
+        assert len(list(store.outbox.changes("run", 3))) == 3
+        assert (store.outbox.delivered_to(0), store.outbox.published_to(0)) == (3, 3)
+        publish(store, finished(7, outputs(b"next")))
+        delivery = store.outbox.next(0, 3, 0.0)
+        assert delivery is not None
+        assert delivery.number == 4
 
 
 def test_an_outbox_that_found_the_disk_full_has_all_or_nothing(

@@ -133,7 +133,7 @@ def positions(store: Store) -> Positions:
         journal.consumed,
         list(journal.openings[:-1]),
         outbox.progress(),
-        outbox.forgotten,
+        outbox.chunks.forgotten,
         (outbox.delivered_to(1), outbox.sent_to(1), outbox.undelivered),
         outbox.note_numbered(1, numbered=True),
         outbox.identity,

@@ -72,14 +72,14 @@ class Contents:
         elif kind == PUBLISHED:
             self._add_published(record)
         elif kind == OUTPUTS:
-            self._outbox.index_outputs(piece_in(payload)[0], record.address)
+            self._outbox.queues.index(piece_in(payload)[0], record.address)
         elif kind == DELIVERED:
             delivered = delivered_in(payload)
-            self._outbox.index_delivered(delivered)
+            self._outbox.queues.index_delivered(delivered)
             self._later.append(delivered)
         elif kind == CARRIED:
             piece, kept = piece_in(payload)
-            self._outbox.index_carried(piece, record.address, kept=kept)
+            self._outbox.queues.index_carried(piece, record.address, kept=kept)
         elif kind == NOTED:
             self._add_noted(record, noted_in(payload))
         elif kind == SKIPPED:
@@ -106,7 +106,7 @@ class Contents:
         self._journal.index_noted(values)
         self._outbox.index_noted(values)
         if "delivered" in values:
-            self._outbox.index_delivered(Delivered(*values["delivered"]))
+            self._outbox.queues.index_delivered(Delivered(*values["delivered"]))
         if "letters" in values:
             self._add_letters(record, values["letters"])
         self._later.append(values)
@@ -124,9 +124,10 @@ class Contents:
                 self._journal.replay_noted(entry)
                 self._outbox.replay_noted(entry)
                 if "delivered" in entry:
-                    self._outbox.replay(Delivered(*entry["delivered"]))
+                    refused = len(entry["letters"])
+                    self._outbox.replay_delivered(Delivered(*entry["delivered"]), refused)
             elif isinstance(entry, bytes):
                 self._outbox.replay(published_in(entry))
             else:
-                self._outbox.replay(entry)
+                self._outbox.replay_delivered(entry)
         self._later.clear()

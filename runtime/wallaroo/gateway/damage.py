@@ -66,7 +66,7 @@ class Damage:
         if found.has_records and found.tables is None:
             problem = "no record is left that says what was in it before"
             raise DamagedLog(self._file, problem, first=0, last=None)
-        if (missing := outbox.missing_changes()) is not None:
+        if (missing := outbox.chunks.missing()) is not None:
             first, end = missing
             problem = (
                 f"the changes of state of chunks {first} to {end} are missing; without them, state "

@@ -92,9 +92,8 @@ class Monitor:
         for source in status.sources:
             samples.append(Sample(catalogue.SOURCE_MESSAGES, (source.name,), source.accepted))
             samples.append(Sample(catalogue.BACKLOG_MESSAGES, (source.name,), source.backlog))
-        by_sink = self._outbox.by_sink()
         for index, sink in enumerate(application.sinks):
-            delivered, waiting = by_sink.get(index, (0, 0))
+            delivered, waiting = self._outbox.of_sink(index)
             samples.append(Sample(catalogue.SINK_MESSAGES, (sink.name,), delivered))
             samples.append(Sample(catalogue.SINK_WAITING, (sink.name,), waiting))
         samples += self._sources.samples()

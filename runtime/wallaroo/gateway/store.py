@@ -127,9 +127,9 @@ class Store:
         self.journal.tick_if_time()
         again_s = self.writer.turn()
         self.on_turned()
+        self.outbox.store_letters()
         now = time.monotonic()
         if now >= self._release_at:
-            self.outbox.store_letters()
             self._release()
             # a long queue of outputs takes long to look at
             took = time.monotonic() - now
@@ -218,7 +218,7 @@ class Store:
     def _release(self) -> None:
         """Let go of segments; move undelivered outputs out of one that has little else."""
         with self.writer.changed:
-            segments = self.writer.log
+            segments, queues = self.writer.log, self.outbox.queues
             oldest_end = segments.oldest_end
             if oldest_end is None:
                 return
@@ -226,11 +226,11 @@ class Store:
             low = min((at for at in needed if at is not None), default=segments.end)
             if low < oldest_end:
                 return
-            outputs = self.outbox.outputs_needed_from
+            outputs = queues.needed_from
             if outputs is not None and outputs < oldest_end:
-                size = self.outbox.outputs_before(oldest_end)
-                if size <= _CARRIED_BYTES and not self._is_releasing and not self.writer.is_stuck:
-                    self._release_later(oldest_end, self.outbox.carry(oldest_end))
+                small = queues.bytes_before(oldest_end) <= _CARRIED_BYTES
+                if small and not self._is_releasing and not self.writer.is_stuck:
+                    self._release_later(oldest_end, queues.carry(oldest_end, self.writer.append))
                 return
             if outputs is not None:
                 low = min(low, outputs)
@@ -304,13 +304,13 @@ def published_changes(directory: Path, query: str, after: int) -> list[bytes] | 
                 found.append((head.changed, head.chunk, changes_in(record.payload)))
 
     outbox = Reading(directory, note).outbox
-    if (missing := outbox.missing_changes()) is not None:
+    if (missing := outbox.chunks.missing()) is not None:
         problem = f"the changes of state of chunks {missing[0]} to {missing[1]} are missing"
         raise DamagedLog(directory, problem, first=0, last=None)
     progress = outbox.progress()
     if query not in progress:  # nothing was published, unless it was in another log
         return None if progress or after else []
-    before = found[0][0] if found else outbox.changed_to(query)
+    before = found[0][0] if found else outbox.chunks.changed.get(query, 0)
     if progress[query].chunk < after or before > after:  # the log never had them, or no longer has
         return None
     return [data for _, _, changes in found for n, _, data in changes if n > after]

@@ -447,7 +447,7 @@ def test_an_epoch_begins_once_the_disk_has_room(
 
 @pytest.mark.parametrize(
     ("where", "what"),
-    [(lambda gateway: gateway.outbox._chunks, "forget"), (lambda g: g.store.writer.log, "write")],
+    [(lambda gateway: gateway.outbox.chunks, "forget"), (lambda g: g.store.writer.log, "write")],
 )
 def test_a_log_that_cannot_be_written_ends_the_gateway(
     where: Callable[[GatewaySide], object],

@@ -263,6 +263,16 @@ def test_letters_for_which_there_is_no_room_are_stored_later(tmp_path: Path) -> 
     assert [log["event"] for log in logs] == ["dead letters wait", "dead letters stored"]
 
 
+def test_letters_that_are_looked_at_for_long_keep_nobody_waiting(stored: Stored) -> None:
+    stored.accept(b"a")
+    with stored.outbox.dead_letters():
+        stored.publish(OF_ONE)
+        stored.accept(b"b")
+        assert stored.journal.end == 2
+    wait_until(lambda: stored.actions.letters(ALL, 10), "the letter")
+    assert stored.outbox.counters()["letters"] == 1
+
+
 def test_evidence_is_found_while_more_messages_come(stored: Stored) -> None:
     """Those that are not written yet are not looked at."""
     stored.accept(b"a", b"b")

@@ -84,7 +84,7 @@ def test_changes_come_in_order_until_they_are_forgotten(tmp_path: Path) -> None:
         outbox.forget("run", 10)
     with opened(tmp_path) as store:
         assert list(store.outbox.changes("run", 10, 1)) == [b"11"]
-        assert store.outbox.forgotten == {"run": 10}
+        assert store.outbox.chunks.forgotten == {"run": 10}
 
 
 def test_changes_of_any_size_come_whole(outbox: Outbox) -> None:

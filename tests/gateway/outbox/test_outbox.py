@@ -24,7 +24,7 @@ from wallaroo.gateway import writer
 from wallaroo.gateway.entries import CARRIED, OUTPUTS
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import DamagedLog
-from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.wire.records import FailedMessage, Tally
 
@@ -88,7 +88,7 @@ def test_a_chunk_without_outputs_still_reports(outbox: Outbox) -> None:
     tally = publish_chunks(outbox, finished(1, tally=reported))
     assert (tally.set_aside, tally.examples) == (2, [example])
     assert tally.unknown_keys == unknown
-    counters = {"published": 0, "set_aside": 2, "unknown_key": 3, "late": 0}
+    counters = {"published": 0, "delivered": 0, "set_aside": 2, "unknown_key": 3, "late": 0}
     assert outbox.counters() == {**counters, "letters": 0, "letters_gone": 0}
 
 
@@ -175,7 +175,7 @@ def test_delivered_outputs_are_kept_within_a_bound_of_bytes(tmp_path: Path) -> N
         assert kept(outbox) == found
         assert kept(outbox, 1) == []
         assert outbox.undelivered == 0
-        assert outbox.by_sink() == {0: (12, 0), 1: (6, 0)}
+        assert [outbox.of_sink(sink) for sink in (0, 1)] == [(12, 0), (6, 0)]
     with opened(tmp_path) as outbox:  # the bound holds across a start
         assert kept(outbox) == found
         publish(outbox, 20, b"more")
@@ -290,13 +290,13 @@ def test_outputs_that_move_are_where_they_were_until_they_are_on_disk(tmp_path: 
             with store.writer.changed:
                 oldest_end = store.writer.log.oldest_end
                 assert oldest_end is not None
-                moved = store.outbox.carry(oldest_end)
+                moved = store.outbox.queues.carry(oldest_end, store.writer.append)
                 assert waiting(store.outbox, 1) == [(1, b"waits")]
-                assert store.outbox.outputs_needed_from is not None
-                assert store.outbox.outputs_needed_from < oldest_end
+                assert store.outbox.queues.needed_from is not None
+                assert store.outbox.queues.needed_from < oldest_end
                 store.writer.flush()
                 moved()
-                assert store.outbox.outputs_needed_from >= oldest_end
+                assert store.outbox.queues.needed_from >= oldest_end
                 store.writer.log.release(oldest_end)
             assert not oldest.exists()
             assert waiting(store.outbox, 1) == [(1, b"waits")]
@@ -314,10 +314,45 @@ def test_outputs_of_a_publication_that_is_not_on_disk_yet_keep_their_segment(
                 begin = store.writer.log.end
                 made = [outputs(b"x" * 5_000, to=sink) for sink in range(3)]
                 store.outbox.publish("run", [finished(2, *made)])
-                assert store.outbox.outputs_needed_from is None
+                assert store.outbox.queues.needed_from is None
                 assert store.outbox.needed_from == begin
                 store.writer.flush()
                 assert store.outbox.needed_from is None
-                needed = store.outbox.outputs_needed_from
+                needed = store.outbox.queues.needed_from
                 assert needed is not None
                 assert begin <= needed <= begin + 2_000  # there may be a snapshot before them
+
+
+def test_who_reads_outputs_from_a_slow_disk_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with opened(tmp_path) as outbox:
+        publish(outbox, 1, b"waits")
+    may_read, reads, read = threading.Event(), threading.Event(), os.pread
+    found: list[Delivery | None] = []
+
+    def slow_read(file: int, length: int, offset: int) -> bytes:
+        reads.set()
+        assert may_read.wait(PATIENCE_S)
+        return read(file, length, offset)
+
+    with opened_store(tmp_path) as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.writer.log._disk, "pread", slow_read)
+        sink = threading.Thread(target=lambda: found.append(store.outbox.next(0, 0, 0.0)))
+        sink.start()
+        assert reads.wait(PATIENCE_S)
+        is_free = store.writer.lock.acquire(timeout=1.0)
+        may_read.set()
+        sink.join(PATIENCE_S)
+        assert is_free
+        store.writer.lock.release()
+        assert [one and one.outputs.data for one in found] == [b"waits"]
+
+
+def test_refused_outputs_do_not_count_as_delivered(tmp_path: Path) -> None:
+    letter = FailedMessage("", "sink", "output 2", "it is refused", "b")
+    with opened(tmp_path) as outbox:
+        publish(outbox, 1, b"a", b"b", b"c")
+        outbox.delivered(0, 3, refused=[RefusedOutput(letter, b"b")])
+        assert (outbox.of_sink(0), outbox.counters()["delivered"]) == ((2, 0), 2)
+    with opened(tmp_path) as outbox:
+        assert (outbox.of_sink(0), outbox.counters()["delivered"]) == ((2, 0), 2)
+        assert outbox.delivered_to(0) == 3

@@ -28,8 +28,6 @@ class PythonSinkWriter(SinkThread[CustomSink]):
     def __init__(self, context: ConnectorContext, index: int, sink: CustomSink) -> None:
         super().__init__(context, index, sink)
         self._numbering = f"{self._outbox.identity}-{index}-{sink.name}"
-        self._number = self._outbox.delivered_to(index)
-        """Number of the first output that may not be safe."""
         self._thread.start()
 
     def _work(self) -> None:
@@ -40,10 +38,8 @@ class PythonSinkWriter(SinkThread[CustomSink]):
             while not self._stopping.is_set():
                 if (delivery := self._next()) is None:
                     continue
-                outputs = cut_outputs(delivery.outputs)
-                writer.write(self._number, outputs)
+                writer.write(delivery.number - 1, cut_outputs(delivery.outputs))
                 self._settle(delivery.position)
-                self._number += len(outputs)
 
     @contextlib.contextmanager
     def _closing(self, writer: OutputSink) -> Iterator[None]:

@@ -99,7 +99,7 @@ def held_by(store: Store | Reading) -> Holdings:
         journal.openings,
         {run: one.chunk for run, one in progress.items()},
         {run: one.end for run, one in progress.items()},
-        store.outbox.forgotten,
+        dict(store.outbox.chunks.forgotten),
     )
 
 

@@ -19,6 +19,7 @@ class Disk:
     pread = staticmethod(os.pread)
     fdatasync = staticmethod(os.fdatasync)
     truncate = staticmethod(os.ftruncate)
+    duplicate = staticmethod(os.dup)
     close = staticmethod(os.close)
 
     def make_directory(self, directory: Path) -> None:

@@ -273,17 +273,43 @@ class Log:
         """
         segment, descriptor = self._opened(address)
         at = self._place(segment, address)
+        if (record := self._record(descriptor, at, address)) is None:
+            raise self._damage(segment, descriptor, at)
+        return record
+
+    def reader(self, address: int) -> Callable[[], Record | None]:
+        """Return what reads the record at an address, once, in any thread.
+
+        It returns None if the record is not as it was written, as it may be once it is released.
+
+        Raises:
+            LookupError: The record was released, or is not written yet.
+        """
+        segment, descriptor = self._opened(address)
+        at, own = self._place(segment, address), self._disk.duplicate(descriptor)
+
+        def read() -> Record | None:
+            try:
+                return self._record(own, at, address)
+            finally:
+                self._disk.close(own)
+
+        return read
+
+    def _record(self, descriptor: int, at: int, address: int) -> Record | None:
+        """The record at a place in a file; None if it is not as it was written."""
         data = content(self._disk, descriptor, _FIRST_READ_BYTES, at)
-        if len(data) >= HEADER.size:
-            crc, length, _, _, kind, number = HEADER.unpack_from(data)
-            end = HEADER.size + length
-            if end <= self._written_end - address:
-                if end > len(data):
-                    data += content(self._disk, descriptor, end - len(data), at + len(data))
-                crc ^= address & LOW_BITS
-                if crc32(memoryview(data)[4:end], self._seed) == crc and number <= self.written:
-                    return Record(number, kind, address, data[HEADER.size : end])
-        raise self._damage(segment, descriptor, at)
+        if len(data) < HEADER.size:
+            return None
+        crc, length, _, _, kind, number = HEADER.unpack_from(data)
+        end = HEADER.size + length
+        if end > self._written_end - address or number > self.written:
+            return None
+        if end > len(data):
+            data += content(self._disk, descriptor, end - len(data), at + len(data))
+        if crc32(memoryview(data)[4:end], self._seed) != crc ^ (address & LOW_BITS):
+            return None
+        return Record(number, kind, address, data[HEADER.size : end])
 
     def records(self, start: int) -> Iterator[Record]:
         """Yield the written records from an address on, which is that of a record or of the end.

@@ -125,6 +125,7 @@ class ChunkTable:
         """
         if query_sum(query) != self._changed_by:
             return
+        after = max(after, self.forgotten.get(query, 0))
         for address in self._addresses[bisect_right(self._chunks, after) :]:
             for chunk, of, record in changes_in(self._log.read(address).payload):
                 if chunk > after and partition in {None, of}:
@@ -133,6 +134,9 @@ class ChunkTable:
     def forget(self, query: str, until: int) -> None:
         """Forget what the chunks of *query* up to number *until* changed."""
         self.forgotten[query] = until
+
+    def release(self, query: str, until: int) -> None:
+        """Need these changes no more, as it is on disk that they are forgotten."""
         if query_sum(query) == self._changed_by:
             place = bisect_right(self._chunks, until)
             del self._chunks[:place], self._addresses[:place], self._before[:place]

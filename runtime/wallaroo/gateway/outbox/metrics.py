@@ -24,6 +24,8 @@ _FADING_NS = 150_000_000
 """Time between two fadings at least; longer if nothing is published."""
 _LATENCY_SUM = -1
 """In the place of a bucket of latencies: the sum of all."""
+_TAKEN = "taken"
+"""In the place of a metric: outputs that receivers have taken, by sink."""
 _Count = tuple[str, tuple[str | int, ...]]
 
 
@@ -94,6 +96,16 @@ class MetricsTable:
             for slot, value in slots.items():
                 self._of_states[name, *slot] = value
         self._note_hot(tally, now_ns)
+
+    def add_taken(self, sink: int, outputs: int) -> None:
+        """Add outputs that the receiver of *sink* has taken."""
+        self._figures[_TAKEN, (sink,)] += outputs
+
+    @property
+    def taken(self) -> Counter[int]:
+        """Outputs that receivers have taken, by sink."""
+        figures = self._figures.items()
+        return Counter({int(of[0]): n for (name, of), n in figures if name == _TAKEN})
 
     def hot_keys(self) -> list[HotKey]:
         """The keys with the most messages, the first first."""

@@ -33,6 +33,7 @@ from wallaroo.gateway.entries import (
     Piece,
     Published,
     PublishedHead,
+    outputs_in,
     pack_delivered,
     pack_noted,
     pack_outputs,
@@ -41,7 +42,7 @@ from wallaroo.gateway.entries import (
 )
 from wallaroo.gateway.outbox.chunks import ChunkTable, FinishedChunk, QueryProgress, joined
 from wallaroo.gateway.outbox.metrics import MetricsTable
-from wallaroo.gateway.outbox.queues import Delivery, OutputQueues
+from wallaroo.gateway.outbox.queues import Delivery, OutputQueues, Waiting
 from wallaroo.gateway.writer import LogWriter
 from wallaroo.metrics.samples import HotKey, Sample
 from wallaroo.system.failpoints import fault
@@ -79,8 +80,10 @@ class Outbox:
         """Position of the last output that was published since the outbox was opened, by sink."""
         self._writer, self._changed = writer, writer.changed
         self._limit_bytes = limit_bytes
-        self._chunks = ChunkTable(writer.log)
-        self._queues = OutputQueues(writer.log)
+        self.chunks = ChunkTable(writer.log)
+        """What chunks have left besides outputs; used with the writer's lock."""
+        self.queues = OutputQueues(writer.log)
+        """The outputs; used with the writer's lock."""
         self._metrics = MetricsTable()
         self._counters = Counter[str]()
         self._dead_letters = letters
@@ -108,78 +111,65 @@ class Outbox:
     def restore(self, tables: Mapping[str, Any]) -> None:
         """Begin with *tables*, as `tables` returned them."""
         self.identity = tables["identity"]
-        self._queues.restore(tables["sinks"])
-        self._chunks.restore(tables["queries"])
+        self.queues.restore(tables["sinks"])
+        self.chunks.restore(tables["queries"])
         self._counters = Counter(tables["counters"])
         self._metrics.restore(tables["metrics"])
 
-    def index_outputs(self, piece: Piece, address: int) -> None:
-        """Note where outputs are, which a publication is to follow."""
-        self._queues.index(piece, address)
-
     def index_published(self, head: PublishedHead, address: int) -> None:
         """Note where a publication is."""
-        self._queues.index_published()
+        self.queues.index_published()
         if head.has_changes:
-            self._chunks.index(head.query, head.chunk, head.changed, address)
+            self.chunks.index(head.query, head.chunk, head.changed, address)
 
-    def index_delivered(self, entry: Delivered) -> None:
-        """Note a delivery."""
-        self._queues.index_delivered(entry)
+    def replay(self, entry: Published) -> None:
+        """Take over what a publication that was found says, but for outputs and changes."""
+        outputs = entry.more["outputs"]
+        self.queues.note_published(outputs)
+        self._note_published(entry, sum(outputs.values()))
 
-    def index_carried(self, piece: Piece, address: int, *, kept: bool) -> None:
-        """Note where outputs were moved to."""
-        self._queues.index_carried(piece, address, kept=kept)
-
-    def replay(self, entry: Published | Delivered) -> None:
-        """Take over what a record that was found says, but for outputs and changes."""
-        if isinstance(entry, Delivered):
-            before = self._queues.delivered_to(entry.sink)
-            self._queues.note_delivered(entry)
-            self._counters["delivered"] += self._queues.delivered_to(entry.sink) - before
-            return
-        more = entry.more
-        self._queues.note_published(more["outputs"])
-        self._note_published(entry, sum(more["outputs"].values()))
+    def replay_delivered(self, entry: Delivered, refused: int = 0) -> None:
+        """Take over what a delivery that was found says."""
+        self._metrics.add_taken(entry.sink, self.queues.note_delivered(entry) - refused)
 
     def replay_noted(self, values: Mapping[str, Any]) -> None:
         """Take over what else a record that was found says."""
         if "sent" in values:
-            self._queues.note_sent(*values["sent"])
+            self.queues.note_sent(*values["sent"])
         if "numbered" in values:
             sink, numbered = values["numbered"]
-            self._queues.note_numbered(sink, numbered=numbered)
+            self.queues.note_numbered(sink, numbered=numbered)
         if "forgotten" in values:
-            self._chunks.forget(*values["forgotten"])
+            self.chunks.forget(*values["forgotten"])
         if "identity" in values:
             self.identity = values["identity"]
-            self._queues.note_renumbered(values["shifts"])
+            self.queues.note_renumbered(values["shifts"])
             query, chunk, end = values["renewed"]
-            self._chunks.renew(query, chunk, end)
+            self.chunks.renew(query, chunk, end)
 
     def index_noted(self, values: Mapping[str, Any]) -> None:
         """Note what else moves outputs."""
         if "openings" in values:  # of another process
-            self._queues.forget_unpublished()
+            self.queues.forget_unpublished()
         if "identity" in values:
-            self._queues.index_renumbered(values["shifts"])
-            self._chunks.forget_all()
+            self.queues.index_renumbered(values["shifts"])
+            self.chunks.forget_all()
 
     def begin(self, letters: Sequence[tuple[int, int, Sequence[Letter]]] = ()) -> None:
         """Begin, with what was found; *letters* come with address and number of their record."""
-        self._queues.begin()
+        self.queues.begin()
         self._letters.extend(letters)
         with self.dead_letters() as store:
             store.begin(self._writer.log.name.hex(), self._writer.log.next - 1)
-        for query, until in self._chunks.forgotten.items():
-            self._chunks.forget(query, until)
+        for query, until in self.chunks.forgotten.items():
+            self.chunks.release(query, until)
 
     def tables(self) -> dict[str, Any]:
         """What is to be known of the outputs before the next record, as plain JSON values."""
         return {
             "identity": self.identity,
-            "sinks": self._queues.tables(),
-            "queries": self._chunks.tables(),
+            "sinks": self.queues.tables(),
+            "queries": self.chunks.tables(),
             "counters": self._counters,
             "metrics": self._metrics.tables(),
         }
@@ -225,7 +215,7 @@ class Outbox:
             added: list[tuple[Piece, int, Outputs]] = []
             counts = Counter[str]()
             for outputs in joined(chunks):
-                piece = self._queues.number(outputs, counts[str(outputs.sink)])
+                piece = self.queues.number(outputs, counts[str(outputs.sink)])
                 address = self._writer.append(OUTPUTS, *pack_outputs(piece.number, outputs))
                 added.append((piece, address, outputs))
                 counts[str(piece.sink)] += piece.outputs
@@ -236,15 +226,15 @@ class Outbox:
                 "changes": [(number, of, len(record)) for number, of, record in changes],
                 "letters": [letter.to_json() for letter in letters],
             }
-            before = self._chunks.progress.get(query, QueryProgress(chunks[0].number - 1, 0))
-            changed = self._chunks.changed.get(query, 0)
+            before = self.chunks.progress.get(query, QueryProgress(chunks[0].number - 1, 0))
+            changed = self.chunks.changed.get(query, 0)
             entry = Published(chunks[-1].number, chunks[-1].end, before.chunk, changed, tally, more)
             address = self._writer.append(
                 PUBLISHED, *pack_published(entry, [record for *_, record in changes])
             )
             if changes:
-                self._chunks.index(query_sum(query), entry.chunk, changed, address)
-            self._queues.note_published(counts)
+                self.chunks.index(query_sum(query), entry.chunk, changed, address)
+            self.queues.note_published(counts)
             self._note_published(entry, counts.total())
             if letters:
                 self._letters.append((address, self._writer.log.next - 1, letters))
@@ -254,7 +244,7 @@ class Outbox:
 
     def _note_published(self, entry: Published, count: int) -> None:
         tally = entry.tally
-        self._chunks.note(entry)
+        self.chunks.note(entry)
         self._counters["published"] += count
         self._counters["set_aside"] += tally.set_aside
         self._counters["unknown_key"] += sum(tally.unknown_keys.values())
@@ -268,37 +258,23 @@ class Outbox:
         fault("outbox-after-publish")
         self._publishing.popleft()
         for piece, address, outputs in added:
-            self._queues.add(piece, address, outputs)
+            self.queues.add(piece, address, outputs)
             self.last_positions[piece.sink] = piece.last
         for sink in {piece.sink for piece, *_ in added}:
             if (waiting := self._added.get(sink)) is not None:
                 waiting.notify_all()
             if (call := self._on_added.get(sink)) is not None:
                 call()
-        self.store_letters()
         on_durable()
 
     def progress(self) -> dict[str, QueryProgress]:
         """How far each query is, by its name."""
         with self._changed:
-            return dict(self._chunks.progress)
-
-    def changed_to(self, query: str) -> int:
-        """Number of the last chunk of the last publication of *query* with changes; 0 for none."""
-        return self._chunks.changed.get(query, 0)
-
-    def missing_changes(self) -> tuple[int, int] | None:
-        """The chunks whose changes a log that was found lacks; see `ChunkTable.missing`."""
-        return self._chunks.missing()
-
-    @property
-    def forgotten(self) -> dict[str, int]:
-        """Number of the last chunk whose changes are forgotten, by query."""
-        return dict(self._chunks.forgotten)
+            return dict(self.chunks.progress)
 
     def changes(self, query: str, after: int, partition: int | None = None) -> Iterator[bytes]:
         """What the chunks of *query* after number *after* changed; see `ChunkTable.changes`."""
-        changes = self._chunks.changes(query, after, partition)
+        changes = self.chunks.changes(query, after, partition)
         while True:
             with self._changed:  # other threads read the log, too
                 record = next(changes, None)
@@ -309,8 +285,9 @@ class Outbox:
     def forget(self, query: str, until: int) -> None:
         """Forget what the chunks of *query* up to number *until* changed."""
         with self._changed:
-            self._chunks.forget(query, until)
-            self._writer.append(NOTED, pack_noted(forgotten=[query, until]))
+            self.chunks.forget(query, until)
+            self._writer.append_lazily(NOTED, pack_noted(forgotten=[query, until]))
+            self._writer.when_durable(lambda: self.chunks.release(query, until))
             self._writer.wake()
 
     # --- outputs ---------------------------------------------------------------------------------
@@ -326,7 +303,18 @@ class Outbox:
             if found is None and timeout_s > 0 and not self._closing:
                 self._waiting(sink).wait(timeout_s)
                 found = self._first(sink, after)
-            return found
+            if found is None:
+                return None
+            outputs = found.outputs
+            read = None if outputs is not None else self._writer.log.reader(found.address)
+        if read is not None:  # without the lock, as the disk may be slow
+            record = read()
+            if record is None:
+                with self._changed:  # it has moved, or is damaged
+                    record = self._writer.log.read(found.address)
+            outputs = outputs_in(record.payload)
+        assert outputs is not None
+        return Delivery(found.piece.last, outputs, found.piece.number)
 
     def on_added(self, sink: int, call: Callable[[], None]) -> None:
         """Let *call* be called whenever *sink* has more outputs, in a turn of the log's writer."""
@@ -339,13 +327,13 @@ class Outbox:
             waiting = self._added[sink] = threading.Condition(self._writer.lock)
         return waiting
 
-    def _first(self, sink: int, after: int) -> Delivery | None:
-        return None if self._closing else self._queues.first(sink, after)
+    def _first(self, sink: int, after: int) -> Waiting | None:
+        return None if self._closing else self.queues.first(sink, after)
 
     def sent(self, sink: int, number: int) -> None:
         """Note that the receiver of *sink* has outputs up to *number*, in mid delivery."""
         with self._changed:
-            self._queues.note_sent(sink, number)
+            self.queues.note_sent(sink, number)
             self._writer.append_unsynced(NOTED, pack_noted(sent=[sink, number]))
             self._writer.wake()
 
@@ -366,16 +354,15 @@ class Outbox:
         """
         letters = [Letter(0, "", one.letter, data=one.data) for one in refused]
         with self._changed:
-            entry = Delivered(sink, self._queues.whole(sink, position), keep_bytes)
+            entry = Delivered(sink, self.queues.whole(sink, position), keep_bytes)
             if letters:
                 refusals = [letter.to_json() for letter in letters]
                 values = pack_noted(delivered=entry, letters=refusals)
                 address = self._writer.append(NOTED, values)
                 self._letters.append((address, self._writer.log.next - 1, letters))
-                self._writer.when_durable(self.store_letters)
             else:
                 self._writer.append_unsynced(DELIVERED, pack_delivered(entry))
-            self._counters["delivered"] += self._queues.remove(entry)
+            self._metrics.add_taken(sink, self.queues.remove(entry) - len(letters))
             self._writer.wake()
             self._changed.notify_all()
         if self.on_delivered is not None:
@@ -388,61 +375,75 @@ class Outbox:
             DamagedLog: Something is not as it was written.
         """
         with self._changed:
-            return list(self._queues.kept(sink))
+            return list(self.queues.kept(sink))
 
     # --- dead letters ----------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def dead_letters(self) -> Iterator[DeadLetterStore]:
-        """The dead letters, for one transaction."""
-        with self._letters_lock, self._dead_letters.transaction():
-            yield self._dead_letters
+        """The dead letters, for one transaction, which may take long."""
+        try:
+            with self._letters_lock:
+                self._store_letters()
+                with self._dead_letters.transaction():
+                    yield self._dead_letters
+        finally:
+            if self._letters:  # the writer's turns did not wait for the lock
+                with self._changed:
+                    self._writer.wake()
 
     def store_letters(self) -> None:
-        """Store the letters of the records that are on disk, unless they are stored.
+        """Store the letters of the records that are on disk, unless someone uses the others.
 
         If the disk has no room for that, they stay in the log until it has.
         """
-        with self._changed:
-            name, durable = self._writer.log.name.hex(), self._writer.log.durable
-            while self._letters and self._letters[0][1] <= durable:
+        if self._letters and self._letters_lock.acquire(blocking=False):
+            try:
+                self._store_letters()
+            finally:
+                self._letters_lock.release()
+
+    def _store_letters(self) -> None:
+        """The same; the lock of the letters is held, which is taken before that of the log."""
+        try:
+            name = self._writer.log.name.hex()
+            while self._letters and self._letters[0][1] <= self._writer.log.durable:
                 _, number, letters = self._letters[0]
-                try:
-                    with self.dead_letters() as store:
-                        store.take(name, number, letters)
-                except sqlite3.Error as error:
-                    if not lacks_room(error):
-                        raise
-                    if not self._letters_wait:
-                        self._letters_wait = True
-                        log.warning("dead letters wait", reason=f"the disk has no room: {error}")
-                    return
-                self._letters.popleft()
+                with self._dead_letters.transaction():
+                    self._dead_letters.take(name, number, letters)
+                with self._changed:
+                    self._letters.popleft()
             if self._letters_wait:
                 self._letters_wait = False
                 log.info("dead letters stored")
+        except sqlite3.Error as error:
+            if not lacks_room(error):
+                raise
+            if not self._letters_wait:
+                self._letters_wait = True
+                log.warning("dead letters wait", reason=f"the disk has no room: {error}")
 
     # --- what it knows ---------------------------------------------------------------------------
 
     def delivered_to(self, sink: int) -> int:
         """Number of the last output that the receiver of *sink* has, and every one before."""
         with self._changed:
-            return self._queues.delivered_to(sink)
+            return self.queues.delivered_to(sink)
 
     def published_to(self, sink: int) -> int:
         """Number of the last output that was ever published to *sink*, 0 if there was none."""
         with self._changed:
-            return self._queues.published_to(sink)
+            return self.queues.published_to(sink)
 
     def sent_to(self, sink: int) -> int:
         """Number of the last output that the receiver of *sink* is known to have; 0 for none."""
         with self._changed:
-            return self._queues.sent_to(sink)
+            return self.queues.sent_to(sink)
 
     def note_numbered(self, sink: int, *, numbered: bool) -> bool | None:
         """Remember whether *sink* is numbered; what was remembered before, None if nothing."""
         with self._changed:
-            before = self._queues.note_numbered(sink, numbered=numbered)
+            before = self.queues.note_numbered(sink, numbered=numbered)
             if before != numbered:
                 self._writer.append_lazily(NOTED, pack_noted(numbered=[sink, numbered]))
                 self._writer.wake()
@@ -451,12 +452,12 @@ class Outbox:
     @property
     def undelivered(self) -> int:
         """Outputs published and not delivered."""
-        return self._queues.count
+        return self.queues.count
 
     @property
     def full(self) -> bool:
         """Whether more outputs wait for their receivers than the limit allows."""
-        return self._queues.bytes >= self._limit_bytes
+        return self.queues.bytes >= self._limit_bytes
 
     def counters(self) -> dict[str, int]:
         """Totals since the outbox was new.
@@ -466,9 +467,11 @@ class Outbox:
         """
         with self._letters_lock:
             totals = self._dead_letters.totals
-        with self._changed:
-            counters = dict(self._counters)
-        return {**counters, "letters": totals["letters"], "letters_gone": totals["dropped"]}
+            with self._changed:
+                counters = {**self._counters, "delivered": self._metrics.taken.total()}
+                waiting = sum(len(letters) for *_, letters in self._letters)
+        letters = totals["letters"] + waiting
+        return {**counters, "letters": letters, "letters_gone": totals["dropped"]}
 
     def samples(self, pipelines: Sequence[Sequence[str]]) -> list[Sample]:
         """The metrics of published chunks; *pipelines* are the names of pipelines by source."""
@@ -480,10 +483,10 @@ class Outbox:
         with self._changed:
             return self._metrics.hot_keys()
 
-    def by_sink(self) -> dict[int, tuple[int, int]]:
-        """For each sink: outputs delivered since the outbox was new, and outputs that wait."""
+    def of_sink(self, sink: int) -> tuple[int, int]:
+        """Outputs that the receiver of *sink* has ever taken, without refused ones, and waiting."""
         with self._changed:
-            return self._queues.by_sink()
+            return self._metrics.taken[sink], self.queues.undelivered(sink)
 
     @property
     def needed_from(self) -> int | None:
@@ -491,21 +494,8 @@ class Outbox:
 
         These are changes, publications that are not on disk yet, and letters that are not stored.
         """
-        places = [self._chunks.needed_from, *self._publishing, *(at for at, *_ in self._letters)]
+        places = [self.chunks.needed_from, *self._publishing, *(at for at, *_ in self._letters)]
         return min((at for at in places if at is not None), default=None)
-
-    @property
-    def outputs_needed_from(self) -> int | None:
-        """Address in the log from which on outputs are needed; None if none are."""
-        return self._queues.needed_from
-
-    def outputs_before(self, address: int) -> int:
-        """Bytes of outputs before *address* in the log that are still needed."""
-        return self._queues.bytes_before(address)
-
-    def carry(self, address: int) -> Callable[[], None]:
-        """Move the outputs before *address* to the end of the log; see `OutputQueues.carry`."""
-        return self._queues.carry(address, self._writer.append)
 
     def renew(self, query: str, chunk: int, end: int) -> None:
         """Take the chunk after *chunk* of *query* next, and number outputs anew.
@@ -515,7 +505,7 @@ class Outbox:
         """
         values = {
             "identity": uuid.uuid4().hex,
-            "shifts": self._queues.shifts(),
+            "shifts": self.queues.shifts(),
             "renewed": [query, chunk, end],
         }
         self._writer.append(NOTED, pack_noted(**values))

@@ -29,7 +29,7 @@ class Delivery(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Waiting:
+class Waiting:
     """Outputs of a queue."""
 
     piece: Piece
@@ -50,8 +50,8 @@ class _Queue:
     """The same, in mid delivery."""
     numbered: bool | None = None
     """Whether its outputs go out with their numbers; None if that was never noted."""
-    waiting: deque[_Waiting] = field(default_factory=deque)
-    kept: deque[_Waiting] = field(default_factory=deque)
+    waiting: deque[Waiting] = field(default_factory=deque)
+    kept: deque[Waiting] = field(default_factory=deque)
     kept_bytes: int = 0
     found: int = 0
     """Number of the last output of a publication that was found on disk."""
@@ -67,7 +67,7 @@ class OutputQueues:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._queues: dict[int, _Queue] = {}
-        self._unpublished: list[_Waiting] = []
+        self._unpublished: list[Waiting] = []
         """Outputs of a publication that has not been read to its end."""
         self.bytes = self.count = 0
         """Bytes and number of all outputs that wait."""
@@ -83,10 +83,9 @@ class OutputQueues:
 
     def restore(self, tables: Mapping[str, Sequence[Any]]) -> None:
         """Begin with *tables*, as `tables` returned them; what `index` found is kept."""
-        for sink, (last, delivered, sent, numbered) in tables.items():
+        for sink, values in tables.items():
             queue = self._of(int(sink))
-            queue.last, queue.delivered = last, delivered
-            queue.sent, queue.numbered = sent, numbered
+            queue.last, queue.delivered, queue.sent, queue.numbered = values
 
     def tables(self) -> dict[str, Any]:
         """What is to be known of each sink, as plain JSON values."""
@@ -97,12 +96,15 @@ class OutputQueues:
 
     def index(self, piece: Piece, address: int) -> None:
         """Note outputs that were found, which belong to the next publication."""
-        self._unpublished.append(_Waiting(piece, address, None))
+        self._unpublished.append(Waiting(piece, address, None))
 
     def index_published(self) -> None:
         """Note a publication that was found: the outputs before it are valid."""
         for found in self._unpublished:
             queue = self._of(found.piece.sink)
+            # some may be of a publication that a kill cut short
+            while queue.waiting and queue.waiting[-1].piece.number >= found.piece.number:
+                queue.waiting.pop()
             queue.waiting.append(found)
             queue.found = max(queue.found, found.piece.last)
         self._unpublished.clear()
@@ -132,17 +134,23 @@ class OutputQueues:
         among = queue.kept if kept else queue.waiting
         if kept:
             queue.kept_bytes += piece.size + _KEPT_BYTES
-        ordered = sorted([*among, _Waiting(piece, address, None)], key=lambda one: one.piece.number)
+        ordered = sorted([*among, Waiting(piece, address, None)], key=lambda one: one.piece.number)
         among.clear()
         among.extend(ordered)
 
     def begin(self) -> None:
-        """Forget what was found and is delivered; count what waits."""
+        """Forget what was found and is delivered; count what waits.
+
+        Before what waits, everything is delivered, even if that was not written to a full disk, or
+        was damaged.
+        """
         self._unpublished.clear()
         for queue in self._queues.values():
             queue.last = max(queue.last, queue.found)  # a damaged publication may have been skipped
             while queue.waiting and queue.waiting[0].piece.last <= queue.delivered:
                 queue.waiting.popleft()
+            first = queue.waiting[0].piece.number if queue.waiting else queue.last + 1
+            queue.delivered = max(queue.delivered, first - 1)
             self.bytes += sum(one.piece.size for one in queue.waiting)
             self.count += sum(one.piece.outputs for one in queue.waiting)
 
@@ -168,23 +176,13 @@ class OutputQueues:
         in_memory = self._memory_bytes + piece.size <= _MEMORY_BYTES
         if in_memory:
             self._memory_bytes += piece.size
-        self._of(piece.sink).waiting.append(
-            _Waiting(piece, address, outputs if in_memory else None)
-        )
+        self._of(piece.sink).waiting.append(Waiting(piece, address, outputs if in_memory else None))
 
-    def first(self, sink: int, after: int) -> Delivery | None:
-        """The first outputs of *sink* after position *after*.
-
-        Raises:
-            DamagedLog: They are not as they were written.
-        """
+    def first(self, sink: int, after: int) -> Waiting | None:
+        """The first outputs of *sink* after position *after*."""
         waiting = self._of(sink).waiting
         place = bisect_right(waiting, after, key=lambda one: one.piece.last)
-        if place == len(waiting):
-            return None
-        one = waiting[place]
-        outputs = one.outputs or outputs_in(self._log.read(one.address).payload)
-        return Delivery(one.piece.last, outputs, one.piece.number)
+        return None if place == len(waiting) else waiting[place]
 
     def whole(self, sink: int, position: int) -> int:
         """Number of the last output up to *position* that ends what is delivered together."""
@@ -197,27 +195,26 @@ class OutputQueues:
         return reached
 
     def remove(self, entry: Delivered) -> int:
-        """Remove the outputs that a receiver has; returns how many there were."""
-        queue, count = self._of(entry.sink), 0
+        """Remove the outputs that a receiver has; returns how many more it has than before."""
+        queue = self._of(entry.sink)
         while queue.waiting and queue.waiting[0].piece.last <= entry.number:
             one = queue.waiting.popleft()
             if one.outputs is not None:
                 self._memory_bytes -= one.piece.size
                 one.outputs = None
-            count += one.piece.outputs
+            self.count -= one.piece.outputs
             self.bytes -= one.piece.size
             if entry.keep_bytes:
                 queue.kept.append(one)
                 queue.kept_bytes += one.piece.size + _KEPT_BYTES
-        self.count -= count
-        self.note_delivered(entry)
-        return count
+        return self.note_delivered(entry)
 
-    def note_delivered(self, entry: Delivered) -> None:
-        """Note what a receiver has, as far as its outputs are not in memory."""
+    def note_delivered(self, entry: Delivered) -> int:
+        """The same, where the outputs are not in memory."""
         queue = self._of(entry.sink)
-        queue.delivered = max(queue.delivered, entry.number)
+        before, queue.delivered = queue.delivered, max(queue.delivered, entry.number)
         self._trim_kept(queue, entry.keep_bytes)
+        return queue.delivered - before
 
     def _trim_kept(self, queue: _Queue, most_bytes: int) -> None:
         while queue.kept and queue.kept_bytes > most_bytes:
@@ -256,13 +253,9 @@ class OutputQueues:
         before, self._of(sink).numbered = self._of(sink).numbered, numbered
         return before
 
-    def by_sink(self) -> dict[int, tuple[int, int]]:
-        """For each sink: outputs delivered since the outbox was new, and outputs that wait."""
-        return {
-            sink: (queue.delivered, sum(one.piece.outputs for one in queue.waiting))
-            for sink, queue in self._queues.items()
-            if queue.last
-        }
+    def undelivered(self, sink: int) -> int:
+        """Outputs of *sink* that wait."""
+        return sum(one.piece.outputs for one in self._of(sink).waiting)
 
     def shifts(self) -> dict[str, int]:
         """By how much to lower all numbers of each sink, so that the first output has number 1."""
@@ -308,7 +301,7 @@ class OutputQueues:
         Returns:
             What is to be called when they are on disk there: until then, they are where they were.
         """
-        moved: list[tuple[_Waiting, int]] = []
+        moved: list[tuple[Waiting, int]] = []
         for sink, queue in self._queues.items():
             for kept, among in ((False, queue.waiting), (True, queue.kept)):
                 for one in among:
@@ -324,7 +317,7 @@ class OutputQueues:
 
         return durable
 
-    def _before(self, address: int) -> Iterator[_Waiting]:
+    def _before(self, address: int) -> Iterator[Waiting]:
         for queue in self._queues.values():
             for among in (queue.waiting, queue.kept):
                 for one in among:
