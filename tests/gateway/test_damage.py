@@ -16,7 +16,7 @@ from wallaroo.errors import RESTORE, DamagedFile
 from wallaroo.gateway.damage import LETTERS, LOG
 from wallaroo.gateway.database import DamagedDatabase
 from wallaroo.gateway.dead_letters.store import Choice
-from wallaroo.gateway.entries import MESSAGES, OUTPUTS, PUBLISHED
+from wallaroo.gateway.entries import MESSAGES, NOTED, OUTPUTS, PUBLISHED
 from wallaroo.gateway.log.records import HEADER, SKIPPED, SNAPSHOT, DamagedLog
 from wallaroo.gateway.log.recovery import Recovery
 from wallaroo.gateway.outbox.chunks import FinishedChunk
@@ -170,9 +170,44 @@ def test_a_damaged_last_record_is_told_and_left_out_if_asked(tmp_path: Path) -> 
     for file, content in data.items():  # as a kill has left it
         file.write_bytes(content[: place.end])
     flip(place.file, place.end - 1)
-    assert "messages 0 to 2, which were accepted, are missing" in refused(tmp_path)
+    number = place.record.number
+    for _ in range(2):
+        told = refused(tmp_path)
+        assert f"at byte {place.at}, records {number} to {number + 1} are not as written" in told
     skip(tmp_path)
-    assert letters(tmp_path) == [("log: messages 0 to 2", b"")]
+    ((where, lost),) = letters(tmp_path)
+    assert where == f"{place.file.name}: records {number} to {number + 1}"
+    assert lost is not None
+    assert place.record.payload[:-1] in lost
+    with opened(tmp_path) as store:
+        assert (store.journal.end, store.journal.accepted) == (3, {0: 3})
+
+
+@pytest.mark.parametrize("which", [0, 1, 3])
+def test_what_was_set_aside_counts_as_accepted(tmp_path: Path, which: int) -> None:
+    with opened(tmp_path) as store:
+        for size in SIZES:
+            store.journal.submit(0, size, b"x" * size)
+            assert store.journal.flush(PATIENCE_S)
+    place = places(tmp_path, MESSAGES)[which]
+    flip(place.file, place.end - 1)
+    skip(tmp_path)
+    for _ in range(2):
+        with opened(tmp_path) as store:
+            assert store.journal.accepted == {0: sum(SIZES)}
+
+
+def test_a_record_that_gave_other_numbers_is_not_left_out(directory: Path) -> None:
+    with opened(directory) as store:
+        values = {"moved": (20, None), **store.outbox.renewal("run", 5, 20)}
+        store.resume(values, list(store.journal.read(5, 10)))
+    assert [block.first for block in blocks(directory, 20)] == [20, 24]
+    (place,) = (one for one in places(directory, NOTED) if b"moved" in one.record.payload)
+    flip(place.file, place.end - 1)
+    assert f"record {place.record.number} is not as written" in refused(directory)
+    for skip_damaged in (True, False):
+        told = refused(directory, skip_damaged=skip_damaged)
+        assert "the record is missing that gave messages or outputs other numbers" in told
 
 
 def test_a_replay_leaves_out_what_was_damaged(directory: Path) -> None:

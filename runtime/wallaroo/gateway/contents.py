@@ -14,9 +14,11 @@ from wallaroo.gateway.entries import (
     NOTED,
     OUTPUTS,
     PUBLISHED,
+    RESUMED,
     Delivered,
     Messages,
     delivered_in,
+    is_resumption,
     messages_in,
     noted_in,
     piece_in,
@@ -57,6 +59,10 @@ class Contents:
         """The last snapshot; None if there was no record."""
         self.letters: list[tuple[int, int, list[Letter]]] = []
         """Dead letters, with address and number of their record."""
+        self.lacks_resumption = False
+        """Whether a record is missing that gave other numbers to what was there before."""
+        self._resumed = self._resumed_then = 0
+        """Such records so far, and before the last snapshot."""
         self._snapshot: bytes | None = None
         self.has_records = False
         self._later: list[Messages | Delivered | bytes | dict[str, Any]] = []
@@ -88,6 +94,8 @@ class Contents:
             self._snapshot = bytes(payload)
             if self.tables is None:
                 self.tables = tables_in(self._snapshot)
+                self._resumed = _resumptions(self.tables)
+            self._resumed_then = self._resumed
             self._later.clear()
 
     def _add_published(self, record: Record) -> None:
@@ -105,6 +113,7 @@ class Contents:
     def _add_noted(self, record: Record, values: dict[str, Any]) -> None:
         self._journal.index_noted(values)
         self._outbox.index_noted(values)
+        self._resumed += is_resumption(values)
         if "delivered" in values:
             self._outbox.queues.index_delivered(Delivered(*values["delivered"]))
         if "letters" in values:
@@ -115,6 +124,7 @@ class Contents:
         """Make the tables, once the last record is read."""
         if self._snapshot is not None:
             self.tables = tables_in(self._snapshot)
+            self.lacks_resumption = _resumptions(self.tables) != self._resumed_then
             self._journal.restore(self.tables["journal"])
             self._outbox.restore(self.tables["outbox"])
         for entry in self._later:
@@ -131,3 +141,8 @@ class Contents:
             else:
                 self._outbox.replay_delivered(entry)
         self._later.clear()
+
+
+def _resumptions(tables: dict[str, Any]) -> int:
+    count: int = tables["outbox"]["counters"].get(RESUMED, 0)
+    return count

@@ -44,6 +44,11 @@ class Damage:
     ) -> None:
         self._file, self._letters = directory / LOG, letters
         self._source, self._skips = sources[0], skips
+        self._mark = read_mark(self._file)
+
+    def durable(self, name: bytes) -> int:
+        """Number of the last record that the log called *name* is known to have had on disk."""
+        return self._mark.record if self._mark is not None and self._mark.name == name.hex() else 0
 
     def skip(self, damaged: DamagedLog) -> bytes:
         """Keep what is left of damaged records as a dead letter, once."""
@@ -65,6 +70,9 @@ class Damage:
         """
         if found.has_records and found.tables is None:
             problem = "no record is left that says what was in it before"
+            raise DamagedLog(self._file, problem, first=0, last=None)
+        if found.lacks_resumption:
+            problem = "the record is missing that gave messages or outputs other numbers"
             raise DamagedLog(self._file, problem, first=0, last=None)
         if (missing := outbox.chunks.missing()) is not None:
             first, end = missing
@@ -88,8 +96,7 @@ class Damage:
         Raises:
             DamagedFile: Records are missing at its end.
         """
-        mark = read_mark(self._file)
-        file = mark_file(self._file)
+        mark, file = self._mark, mark_file(self._file)
         if mark is None:
             if file.exists() and file.stat().st_size:
                 log.warning(

@@ -225,6 +225,15 @@ def pack_noted(**values: Any) -> bytes:
     return json.dumps(values).encode()
 
 
+RESUMED = "resumed"
+"""Counter of the records for which `is_resumption` is true; the tables have it."""
+
+
+def is_resumption(values: Mapping[str, Any]) -> bool:
+    """Whether what was noted gives other numbers to messages or outputs that were there before."""
+    return "moved" in values or "identity" in values
+
+
 def noted_in(payload: bytes | memoryview) -> dict[str, Any]:
     """What `pack_noted` packed."""
     found: dict[str, Any] = json.loads(bytes(payload))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,14 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.contents import Contents, pack_tables
 from wallaroo.gateway.damage import LETTERS, LOG, Damage
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
-from wallaroo.gateway.entries import PUBLISHED, changes_in, published_head, query_sum
+from wallaroo.gateway.entries import (
+    NOTED,
+    PUBLISHED,
+    changes_in,
+    pack_noted,
+    published_head,
+    query_sum,
+)
 from wallaroo.gateway.journal.clock import Uptime, uptime
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -26,6 +33,7 @@ from wallaroo.gateway.log.records import DamagedLog, Record
 from wallaroo.gateway.log.scan import scan
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.writer import LogWriter
+from wallaroo.wire.records import Block
 
 FORMAT = 4
 """Version of what the records of the log say."""
@@ -163,6 +171,23 @@ class Store:
             self.journal.gather()
         self.on_gather()
 
+    def resume(self, values: Mapping[str, Any], kept: Sequence[Block]) -> None:
+        """Give other numbers to messages or outputs that are there, before any come in.
+
+        Args:
+            values: Which ones, for `replay_noted` of journal and outbox.
+            kept: Messages that come next.
+        """
+        with self.writer.changed:
+            self.writer.append(NOTED, pack_noted(**values))
+            for part in (self.journal, self.outbox):
+                part.index_noted(values)
+                part.replay_noted(values)
+            self.journal.accept_again(kept)
+            self.journal.open_anew()
+            self.writer.append_snapshot()  # it would tell if the first of these records were lost
+            self.writer.flush()
+
     def _tables(self) -> dict[str, Any]:
         return {
             "application": self._application,
@@ -182,7 +207,8 @@ class Store:
             raise RuntimeFailure(msg)
         damage = Damage(self._directory, self._letters, sources, skips=skip_damaged)
         found = Contents(self.journal, self.outbox)
-        for record in self.writer.log.recover(skip=damage.skip if skip_damaged else None):
+        skip = damage.skip if skip_damaged else None
+        for record in self.writer.log.recover(skip=skip, durable=damage.durable):
             found.add(record)
         if found.tables is not None:
             self._check_owner(found.tables)

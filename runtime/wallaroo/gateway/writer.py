@@ -110,6 +110,11 @@ class LogWriter:
         """Add a record that may be lost with the end of the machine, if no other follows."""
         return self.log.append(kind, *parts)
 
+    def append_snapshot(self) -> None:
+        """Add the present tables."""
+        self._snapshot_at = self.log.next
+        self.log.append(SNAPSHOT, self._snapshot())
+
     def sync_soon(self) -> None:
         """Let what is appended be synced some milliseconds later, though nobody waits for it."""
         if self._sync_at is None:
@@ -147,8 +152,7 @@ class LogWriter:
         with self.changed:
             self._end_background_sync()
             if self.log.next >= self._snapshot_at + _SNAPSHOT_EVERY:
-                self._snapshot_at = self.log.next
-                self.log.append(SNAPSHOT, self._snapshot())
+                self.append_snapshot()
             self.gather(self._looks_roomy())
             self._is_woken = False  # what `gather` appends needs no other turn
             self._write()

@@ -148,12 +148,12 @@ def test_viewers_get_outputs_from_then_on(serving: Serving) -> None:
         assert one.headers["Content-Type"] == "text/event-stream; charset=utf-8"
         assert one.headers["Cache-Control"] == "no-store"
         assert serving.metrics()[catalogue.SSE_VIEWERS.name] == 2
-    assert serving.outbox.by_sink() == {0: (5, 0)}
+    assert serving.outbox.of_sink(0) == (5, 0)
 
 
 def test_nobody_needs_to_watch(serving: Serving) -> None:
     serving.publish_and_wait(b"a", b"b")
-    assert serving.outbox.by_sink() == {0: (2, 0)}
+    assert serving.outbox.of_sink(0) == (2, 0)
 
 
 def test_events_may_have_a_name(tmp_path: Path) -> None:

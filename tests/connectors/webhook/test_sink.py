@@ -164,7 +164,7 @@ def test_what_is_refused_becomes_a_dead_letter_and_the_rest_goes_on(tmp_path: Pa
         assert three.error == "it has a line feed, and so cannot be a line of a batch"
         accepted = [one.body for one in receiver.requests if b"bad" not in one.body]
         assert b"".join(accepted) == b"0\n1\n2\n4\n5\n7\nmore\n"
-        assert posting.outbox.by_sink() == {0: (10, 0)}
+        assert posting.outbox.of_sink(0) == (7, 0)
         posting.stop()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -19,6 +20,7 @@ from wallaroo.gateway.store import Store
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed_files import sealed, unsealed
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
+from wallaroo.wire.records import Block
 
 _FILE = "accept.json"
 
@@ -51,21 +53,21 @@ def accept_if_asked(directory: Path, store: Store) -> None:
         raise DamagedFile(msg) from error
     held = held_by(store)
     departs = held.departure(progress)
-    with store.writer.changed:
-        if departs is not None:
-            reached = held.reached(progress)
-            known = is_known(held.openings, progress.opening)
-            strange = departs if known else held.processed
-            # the messages that the checkpoint does not know get numbers after those it has
-            kept = store.journal.read(max(strange, held.trimmed), held.end)
-            store.journal.move(reached, progress.opening, list(kept))
-            store.journal.open_anew()
-            log.warning("journal accepted", resumes_at=reached, messages=held.end - strange)
-        if held.is_behind(progress) or held.is_ahead(progress):
-            store.outbox.renew(progress.run or "", progress.chunk, progress.end)
-            replays = store.journal.stream_positions.last_of(REPLAYS)
-            with store.outbox.dead_letters() as letters:
-                letters.note_replays(replays)
-            log.warning("outbox accepted", after_chunk=progress.chunk)
-    store.writer.flush()
+    values, kept = dict[str, Any](), list[Block]()
+    if departs is not None:
+        reached = held.reached(progress)
+        known = is_known(held.openings, progress.opening)
+        strange = departs if known else held.processed
+        # the messages that the checkpoint does not know get numbers after those it has
+        kept = list(store.journal.read(max(strange, held.trimmed), held.end))
+        values["moved"] = reached, progress.opening
+        log.warning("journal accepted", resumes_at=reached, messages=held.end - strange)
+    if held.is_behind(progress) or held.is_ahead(progress):
+        values |= store.outbox.renewal(progress.run or "", progress.chunk, progress.end)
+        replays = store.journal.stream_positions.last_of(REPLAYS)
+        with store.outbox.dead_letters() as letters:
+            letters.note_replays(replays)
+        log.warning("outbox accepted", after_chunk=progress.chunk)
+    if values:
+        store.resume(values, kept)
     file.unlink()

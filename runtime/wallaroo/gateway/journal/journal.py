@@ -31,6 +31,8 @@ _CLOCK_STORED_EVERY_NS = 10_000_000_000
 
 _AGAIN = {"again": True}
 """Said of messages that were accepted before, under other numbers."""
+_DAMAGED = {"damaged": True}
+"""Said of numbers of messages that are missing, as they were damaged on disk."""
 
 
 class Journal:
@@ -275,8 +277,12 @@ class Journal:
         self._note_room()
 
     def _accept(self, entry: Messages) -> None:
+        if entry.first > self._end:  # damaged ones count for the first source, as does their letter
+            self._accepted[0] += entry.first - self._end
         self._end = entry.end
-        if entry.source != TICK_SOURCE and "again" not in entry.more:
+        if "damaged" in entry.more:
+            self._accepted[0] += entry.messages
+        elif entry.source != TICK_SOURCE and "again" not in entry.more:
             self._accepted[entry.source] += entry.messages
         if "stream" in entry.more:
             self.stream_positions.store(entry.more["stream"])
@@ -392,22 +398,14 @@ class Journal:
 
     def _skip(self, end: int) -> None:
         """Let a reading of the clock have the numbers before *end*, which are not given again."""
-        entry = Messages(TICK_SOURCE, end - self._end, self._end, self.clock.now(), 0, {})
+        count, now_ns = end - self._end, self.clock.now()
+        entry = Messages(TICK_SOURCE, count, self._end, now_ns, 0, _DAMAGED)
         self._blocks.add(entry, self._writer.append(MESSAGES, *pack_messages(entry, b"")))
-        self._end = self._written = end
+        self._accept(entry)
+        self._written = end
 
-    def move(self, end: int, opening: str | None, kept: Sequence[Block]) -> None:
-        """Let *kept* be all messages, from offset *end* on: a checkpoint has those before.
-
-        Args:
-            end: The offset.
-            opening: The opening that the checkpoint names.
-            kept: The messages, whose offsets change.
-        """
-        values = {"moved": [end, opening]}
-        self._writer.append(NOTED, pack_noted(**values))
-        self.index_noted(values)
-        self.replay_noted(values)
+    def accept_again(self, kept: Sequence[Block]) -> None:
+        """Add messages that were there before, under new numbers."""
         for block in kept:
             entry = Messages(
                 block.source, block.messages, self._end, block.arrived_ns, len(block.data), _AGAIN

@@ -135,7 +135,9 @@ class Log:
         self.name = b""
         self._seed = 0
 
-    def recover(self, *, skip: Skip | None = None) -> Iterator[Record]:
+    def recover(
+        self, *, skip: Skip | None = None, durable: Callable[[bytes], int] = lambda _name: 0
+    ) -> Iterator[Record]:
         """Yield all records from the oldest segment on; then the log can be appended to.
 
         Their payloads are views of what was read of a whole segment: copy what is kept for long.
@@ -145,17 +147,19 @@ class Log:
             skip: Called with damage; returns the payload of a record of kind `SKIPPED`, which is
                 written in the place of the damaged ones, and is yielded. The payload may have the
                 length `DamagedLog.room`.
+            durable: Returns the number of the last record that the log of a name is known to have
+                had on disk; what is left of it is damage, and no torn end.
 
         Raises:
             DamagedLog: Records that were on disk are not there as written, and *skip* is not given,
                 or they cannot be skipped.
             ValueError: *skip* returned a payload that is too long.
         """
-        recovery = Recovery(self._disk, self._directory, skip)
+        recovery = Recovery(self._disk, self._directory, skip, durable)
         yield from recovery.records()
         self._name(recovery.name or os.urandom(NAME_BYTES))
         self._segments = recovery.segments
-        self._chain = recovery.chain
+        self._chain = max(recovery.chain, 0)  # after a record `SKIPPED`, any will do
         self.next = recovery.number
         self.written = self.durable = self.next - 1
         self.end = self._written_end = recovery.end

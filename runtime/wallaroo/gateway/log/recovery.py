@@ -53,10 +53,13 @@ class Recovery:
         name: Name of the log; None if there is no log yet.
     """
 
-    def __init__(self, disk: Disk, directory: Path, skip: Skip | None) -> None:
+    def __init__(
+        self, disk: Disk, directory: Path, skip: Skip | None, durable: Callable[[bytes], int]
+    ) -> None:
         self._disk = disk
         self._directory = directory
         self._skip = skip
+        self._durable = durable
         self._heads: dict[int, Head | None] = {}
         self._seed = 0
         self.segments: list[Segment] = []
@@ -124,7 +127,8 @@ class Recovery:
             yield from walk
             at, self.number, self.chain = walk.at, walk.number, walk.chain
             if stop is None:
-                if at == len(data) or not proves_durable(extent, at, self.number):
+                proven = proves_durable(extent, at, self.number) or self._is_left(extent, at)
+                if at == len(data) or not proven:
                     break
             elif self.number == stop and limit in (None, at):
                 break
@@ -157,13 +161,28 @@ class Recovery:
         if limit is not None and stop is not None:
             damage.room = room_for_skipped(limit - at)
             return damage, limit
-        assert stop is not None
+        if stop is None:
+            damage = damage_at(file, extent, at, self.number, self._known + 1)
+            damage.room = 0
+            return damage, at + HEADER.size
         problem = (
             f"it ends with byte {at}, before record {self.number}, and "
             f"{self._file(stop).name} begins with record {stop}: "
             f"{numbers(self.number, stop - 1)} missing"
         )
         raise DamagedLog(file, problem, first=self.number, last=stop - 1, data=damage.data)
+
+    @property
+    def _known(self) -> int:
+        """Number of the last record that is known to have been on disk."""
+        return 0 if self.name is None else self._durable(self.name)
+
+    def _is_left(self, extent: Extent, at: int) -> bool:
+        """Whether there is something left of the next record, which was on disk."""
+        if self.number > self._known or at + HEADER.size > len(extent.data):
+            return False
+        _, _, chain, _, _, number = HEADER.unpack_from(extent.data, at)
+        return number == self.number or chain == self.chain != 0
 
     def _replaced(self, damage: DamagedLog, extent: Extent, at: int, end: int) -> bytes:
         """Write a record in the place of damaged ones; returns its payload."""

@@ -29,10 +29,12 @@ from wallaroo.gateway.entries import (
     NOTED,
     OUTPUTS,
     PUBLISHED,
+    RESUMED,
     Delivered,
     Piece,
     Published,
     PublishedHead,
+    is_resumption,
     outputs_in,
     pack_delivered,
     pack_noted,
@@ -141,6 +143,8 @@ class Outbox:
             self.queues.note_numbered(sink, numbered=numbered)
         if "forgotten" in values:
             self.chunks.forget(*values["forgotten"])
+        if is_resumption(values):
+            self._counters[RESUMED] += 1
         if "identity" in values:
             self.identity = values["identity"]
             self.queues.note_renumbered(values["shifts"])
@@ -497,20 +501,17 @@ class Outbox:
         places = [self.chunks.needed_from, *self._publishing, *(at for at, *_ in self._letters)]
         return min((at for at in places if at is not None), default=None)
 
-    def renew(self, query: str, chunk: int, end: int) -> None:
-        """Take the chunk after *chunk* of *query* next, and number outputs anew.
+    def renewal(self, query: str, chunk: int, end: int) -> dict[str, Any]:
+        """What to note to take the chunk after *chunk* of *query* next, and number outputs anew.
 
         Old numbers may have been used for outputs that are lost, or that are made again
         differently.
         """
-        values = {
+        return {
             "identity": uuid.uuid4().hex,
             "shifts": self.queues.shifts(),
             "renewed": [query, chunk, end],
         }
-        self._writer.append(NOTED, pack_noted(**values))
-        self.index_noted(values)
-        self.replay_noted(values)
 
     def close(self) -> None:
         """Wake all waiting threads; `next` returns nothing from now on."""
