@@ -23,6 +23,7 @@ from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.entries import MESSAGES
 from wallaroo.gateway.journal import blocks
 from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.lag import Ahead
 from wallaroo.gateway.journal.request_keys import KeyedRequest
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, WriteBuffer
@@ -87,7 +88,7 @@ def test_messages_are_read_in_the_order_they_were_handed_in(tmp_path: Path) -> N
 
 def test_what_goes_on_with_a_stream_at_once_is_one_block() -> None:
     times = iter([0, 1_000_000, 1_000_001, 1_000_001, 1_000_001, 1_000_001])
-    buffer = WriteBuffer(JournalLimits(), 0, lambda: next(times))
+    buffer = WriteBuffer(JournalLimits(), Ahead(), lambda: next(times))
     one, other = StreamName(0, "one"), StreamName(0, "other")
     for data, position in (
         (b"a", (one, 1)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from wallaroo.gateway.entries import MESSAGES, Messages, block_in, messages_in
 from wallaroo.gateway.log.log import Log
@@ -155,53 +155,3 @@ class Blocks:
 
 def _size(block: Block) -> int:
     return len(block.data) + _BLOCK_BYTES
-
-
-class FoundMessages:
-    """The messages that a log was found to have, by source, in steps of some size.
-
-    Example:
-        >>> found = FoundMessages()
-        >>> for first in range(4):
-        ...     found.add(Messages(first % 2, 1, first, 0, 10, {}))
-        >>> found.beyond(4, lambda start, end: iter(()))
-        []
-        >>> found.beyond(0, lambda start, end: iter(()))
-        [(0, 3, 2, 20), (1, 4, 2, 20)]
-    """
-
-    def __init__(self) -> None:
-        self._steps: dict[int, list[tuple[int, int, int, int]]] = {}
-        """By source: offset of the first message, offset behind the last one, number, bytes."""
-
-    def add(self, entry: Messages) -> None:
-        """Add the messages of a record, which come in order."""
-        steps = self._steps.setdefault(entry.source, [])
-        first, count, size = entry.first, entry.messages, entry.size
-        if steps and steps[-1][3] < _COUNTED_BYTES:
-            first, _, counted, bytes_ = steps.pop()
-            count, size = count + counted, size + bytes_
-        steps.append((first, entry.end, count, size))
-
-    def beyond(
-        self, offset: int, read: Callable[[int, int], Iterator[Block]]
-    ) -> list[tuple[int, int, int, int]]:
-        """Those from *offset* on: source, offset behind them, number, bytes; in order.
-
-        Args:
-            offset: The offset.
-            read: Returns the messages from one offset to another.
-        """
-        found: list[tuple[int, int, int, int]] = []
-        crossing: dict[int, int] = {}
-        for source, steps in self._steps.items():
-            for first, end, count, size in steps:
-                if first >= offset:
-                    found.append((source, end, count, size))
-                elif end > offset:
-                    crossing[source] = end
-        for block in read(offset, max(crossing.values(), default=offset)):
-            end = block.first + block.messages
-            if end <= crossing.get(block.source, 0):
-                found.append((block.source, end, block.messages, len(block.data)))
-        return sorted(found, key=lambda step: step[1])

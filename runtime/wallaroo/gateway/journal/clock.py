@@ -88,14 +88,18 @@ class SteadyClock:
         self._lock = threading.Lock()
         self._is_off = False
         self._budget_ns = ALLOWANCE_NS
-        up = uptime()
+        self.resume(last)
+
+    def resume(self, last: Reading | None) -> None:
+        """Continue from what was stored *last*; None for a new journal."""
+        up = self._uptime()
         self._up_ns = up.ns
         if last is not None and up.boot and last.uptime.boot == up.boot:
             # the machine counts the time while the gateway does not run
             self._now_ns = last.time_ns
             self._up_ns = min(last.uptime.ns, up.ns)
         else:  # only the wall clock can tell how long it took to start the machine
-            self._now_ns = max(wall(), 0 if last is None else last.time_ns)
+            self._now_ns = max(self._wall(), 0 if last is None else last.time_ns)
 
     def now(self) -> int:
         """The time, in nanoseconds since the Unix epoch."""

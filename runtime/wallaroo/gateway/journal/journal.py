@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from wallaroo.gateway.entries import MESSAGES, NOTED, Messages, pack_messages, pack_noted
-from wallaroo.gateway.journal.blocks import Blocks, FoundMessages
+from wallaroo.gateway.journal.blocks import Blocks
 from wallaroo.gateway.journal.clock import Reading, SteadyClock, Uptime, uptime
+from wallaroo.gateway.journal.lag import Ahead
 from wallaroo.gateway.journal.openings import Opening, departure, opened_anew
 from wallaroo.gateway.journal.request_keys import KeyedRequest, RequestKeys
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
@@ -54,7 +55,6 @@ class Journal:
         uptime: Callable[[], Uptime] = uptime,
     ) -> None:
         self._writer, self._changed = writer, writer.changed
-        self._wall, self._uptime, self._limits = clock, uptime, limits
         self.on_room: Callable[[], None] = lambda: None
         """Called when there is room again after `submit` told that there was none."""
         self.on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _positions: None
@@ -65,7 +65,7 @@ class Journal:
         """How much of each stream of the acknowledged protocol is on disk."""
         self._request_keys = RequestKeys()
         self._blocks = Blocks(writer.log)
-        self._found = FoundMessages()
+        self._ahead = Ahead()
         self.clock = SteadyClock(clock, uptime)
         """The clock by which messages arrive and ticks come."""
         self._clock_stored: Reading | None = None
@@ -80,7 +80,7 @@ class Journal:
         self._reached: dict[str, bytes] = {}
         self._pending: deque[Messages] = deque()
         """What is written, perhaps, and not surely on disk."""
-        self._buffer = WriteBuffer(limits, 0, self.clock.now)
+        self._buffer = WriteBuffer(limits, self._ahead, self.clock.now)
         self._wake_ns = NEVER
         self._wakes_for_outputs = True
         self._waits_end = False
@@ -105,7 +105,7 @@ class Journal:
         """Note where the messages of a record are."""
         self._blocks.add(entry, address)
         if entry.messages:
-            self._found.add(entry)
+            self._ahead.stored(entry)
 
     def index_skipped(self, address: int) -> None:
         """Note that there is a record in the place of damaged ones, which may have had messages."""
@@ -121,7 +121,7 @@ class Journal:
         """Note what else moves messages."""
         if "moved" in values:
             self._blocks.forget_all()
-            self._found = FoundMessages()
+            self._ahead.forget_all()
 
     def replay_noted(self, values: Mapping[str, Any]) -> None:
         """Take over what else a record that was found says."""
@@ -145,20 +145,18 @@ class Journal:
             processed: Offset before which they are published.
             end: Offset after the last one that was ever accepted, if the log lacks it.
         """
-        self.clock = SteadyClock(self._wall, self._uptime, self._clock_stored)
+        self.clock.resume(self._clock_stored)
         if max(end, processed) > self._end:  # the last ones are missing, or were damaged
             self._skip(max(end, processed))
         self.end_reading(processed)
         self._blocks.consume(self._consumed)
-        self._buffer = WriteBuffer(self._limits, self._blocks.stored_bytes, self.clock.now)
-        found = self._found.beyond(self._processed, self._blocks.read)
-        self._buffer.ahead.found([(source, end, size) for source, end, _, size in found])
-        waiting = Counter[int]()
-        for source, _, count, _ in found:
-            waiting[source] += count
-        self._found = FoundMessages()
-        self._done = self._accepted - waiting
+        self._count()
         self.open_anew()
+
+    def _count(self) -> None:
+        """Count what is on disk, and what of it is not processed."""
+        self._buffer.stored_bytes = self._blocks.stored_bytes
+        self._done = self._accepted - self._ahead.begin(self._processed, self._blocks.read)
 
     def end_reading(self, processed: int) -> None:
         """Note up to which offset messages are processed, in a journal that is only read."""
@@ -261,17 +259,15 @@ class Journal:
     def _note_durable(self, count: int) -> None:
         """The next *count* records are on disk."""
         streams: dict[StreamName, int] = {}
-        parts: list[tuple[int, int, int]] = []
         for _ in range(count):
             entry = self._pending.popleft()
             self._accept(entry)
             self._buffer.note_stored(entry.size)
             if entry.messages:
-                parts.append((entry.source, entry.end, entry.size))
+                self._ahead.stored(entry)
             if "stream" in entry.more:
                 source, stream, last, *_ = entry.more["stream"]
                 streams[StreamName(source, stream)] = last
-        self._buffer.ahead.stored(parts)
         if streams:
             self.on_accepted(streams)
         self._note_room()
@@ -378,7 +374,7 @@ class Journal:
             self._processed = max(self._processed, end)
             while self._handed_out and self._handed_out[0][0] <= end:
                 self._done.update(self._handed_out.popleft()[2])
-            if self._buffer.ahead.processed(end):
+            if self._ahead.processed(end):
                 self._changed.notify_all()
             self._note_room()
 
@@ -392,7 +388,7 @@ class Journal:
             before = self._blocks.stored_bytes
             self._blocks.consume(self._consumed)
             self._buffer.note_deleted(before - self._blocks.stored_bytes)
-            self._buffer.ahead.processed(end)
+            self._ahead.processed(end)
             self._note_room()
             self._changed.notify_all()
 
@@ -411,8 +407,9 @@ class Journal:
                 block.source, block.messages, self._end, block.arrived_ns, len(block.data), _AGAIN
             )
             address = self._writer.append(MESSAGES, *pack_messages(entry, block.data))
-            self._blocks.add(entry, address)
+            self.index(entry, address)
             self._end = self._written = entry.end
+        self._count()
 
     @property
     def needed_from(self) -> int | None:

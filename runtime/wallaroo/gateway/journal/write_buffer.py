@@ -82,22 +82,21 @@ class WriteBuffer:
 
     Args:
         limits: How much may wait.
-        stored: Bytes of messages that are on disk.
+        ahead: How much of each source is not processed.
         clock: Returns the wall clock, in nanoseconds since the Unix epoch.
     """
 
-    def __init__(self, limits: JournalLimits, stored: int, clock: Callable[[], int]) -> None:
+    def __init__(self, limits: JournalLimits, ahead: Ahead, clock: Callable[[], int]) -> None:
         self._limits = limits
         self._clock = clock
         self._last_ns = 0
         """Arrival of the last message: the time of arrival does not run backwards."""
         self._blocks: list[Waiting] = []
-        self.ahead = Ahead()
-        """How much of each source is not processed."""
+        self._ahead = ahead
         self._was_full = False
         self.waiting_bytes = 0
         """Bytes of messages that are not on disk."""
-        self.stored_bytes = stored
+        self.stored_bytes = 0
         """Bytes of messages that are."""
 
     def __bool__(self) -> bool:
@@ -167,7 +166,7 @@ class WriteBuffer:
 
     def has_room(self, source: int, most: int) -> bool:
         """Whether it is not full, and less than *most* bytes of *source* are not processed."""
-        return not self._full() and self.ahead.of(source) < most
+        return not self._full() and self._ahead.of(source) < most
 
     def is_free_again(self) -> bool:
         """Whether there is room again, after there was none at the last call."""
@@ -182,7 +181,7 @@ class WriteBuffer:
 
     def _grew(self, source: int, size: int) -> bool:
         self.waiting_bytes += size
-        self.ahead.handed_in(source, size)
+        self._ahead.handed_in(source, size)
         full = self._full()
         self._was_full = self._was_full or full
         return not full
