@@ -10,7 +10,7 @@ from tests.helpers import PATIENCE_S
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.entries import MESSAGES, block_in, messages_in
-from wallaroo.gateway.internal_api.client import LeaseClient
+from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.location import chunks_socket
 from wallaroo.gateway.log.records import Record
 from wallaroo.gateway.store import Reading
@@ -126,7 +126,7 @@ class StandIn:
 
     def _connected(self) -> tuple[FrameSocket, FrameSocket]:
         if self._frames is None:
-            claim = LeaseClient(self._location, patience_s=PATIENCE_S).claim("stand-in")
+            claim = GatewayClient(self._location, patience_s=PATIENCE_S).claim("stand-in")
             path = chunks_socket(self._location)
             with contextlib.ExitStack() as opened:
                 frames = []

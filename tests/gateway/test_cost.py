@@ -19,7 +19,7 @@ import pytest
 
 from tests.gateway.harness import U32
 from tests.helpers import PATIENCE_S, ROOT, wait_until
-from wallaroo.gateway.internal_api.client import LeaseClient
+from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.location import chunks_socket
 from wallaroo.wire.channel import connect
 from wallaroo.wire.chunk_messages import (
@@ -85,7 +85,7 @@ class Engine:
     """An engine that gives each message one output."""
 
     def __init__(self, location: str) -> None:
-        claim = LeaseClient(location, patience_s=PATIENCE_S).claim("costs")
+        claim = GatewayClient(location, patience_s=PATIENCE_S).claim("costs")
         self._sockets: list[FrameSocket] = []
         for role in (DRIVER, READER):
             self._sockets.append(connect(str(chunks_socket(location))))

@@ -16,7 +16,7 @@ from wallaroo.cli.main import main
 from wallaroo.connectors.files.sink import FileSink
 from wallaroo.engine.spark import kubernetes
 from wallaroo.errors import UsageError
-from wallaroo.gateway.internal_api.endpoint import Endpoint
+from wallaroo.gateway.internal_api.location import Endpoint
 from wallaroo.gateway.startup import take
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.state.directory import StateDirectory

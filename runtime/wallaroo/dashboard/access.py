@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from wallaroo.gateway.http.hosts import may_be_ours, name_in
+from wallaroo.gateway.http.origins import may_be_ours, name_in
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.token_attempts import Attempts
 

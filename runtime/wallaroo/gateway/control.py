@@ -13,9 +13,9 @@ from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import held_by
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice
+from wallaroo.gateway.internal_api.calls import check_version
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Action
-from wallaroo.gateway.internal_api.versions import check_version
 from wallaroo.gateway.monitoring import Monitor
 from wallaroo.gateway.store import Store
 from wallaroo.metrics.samples import to_json

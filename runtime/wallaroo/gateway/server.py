@@ -28,9 +28,8 @@ from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.dead_letters.policy import OUTPUTS, Policy, policies
 from wallaroo.gateway.internal_api.auth import Authenticator
-from wallaroo.gateway.internal_api.endpoint import Endpoint
 from wallaroo.gateway.internal_api.leases import Leases
-from wallaroo.gateway.internal_api.location import chunks_socket
+from wallaroo.gateway.internal_api.location import Endpoint, chunks_socket
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.marks import remove_mark

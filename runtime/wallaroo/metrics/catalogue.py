@@ -131,7 +131,10 @@ LATENCY = _metric(
     bounds=LATENCY_BOUNDS_S,
 )
 SINK_MESSAGES = _metric(
-    "wallaroo_sink_messages_total", "counter", "Outputs delivered to the sink.", "sink"
+    "wallaroo_sink_messages_total",
+    "counter",
+    "Outputs delivered to the sink; refused ones do not count.",
+    "sink",
 )
 SINK_WAITING = _metric(
     "wallaroo_sink_waiting_messages", "gauge", "Outputs on disk that are not delivered yet.",

@@ -10,7 +10,7 @@ import time
 import structlog
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.internal_api.client import LeaseClient
+from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connection import CallRefused, TokenRefused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, RENEW_S
 from wallaroo.run.settings import GatewayAccess
@@ -51,7 +51,7 @@ class LeaseRenewal:
 
     def __init__(self, location: str, holder: str) -> None:
         self._location = location
-        self._client = LeaseClient(location, patience_s=_CALL_S)
+        self._client = GatewayClient(location, patience_s=_CALL_S)
         self._holder = holder
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)

@@ -11,11 +11,11 @@ import pytest
 from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
 from wallaroo.gateway.internal_api import client
 from wallaroo.gateway.internal_api.auth import Authenticator
+from wallaroo.gateway.internal_api.calls import API, check_version
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connection import CallRefused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, LeaseHeld, Leases
 from wallaroo.gateway.internal_api.service import Action, Service
-from wallaroo.gateway.internal_api.versions import API, check_version
 from wallaroo.system.credentials import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, read_token
 
 TOKEN = "0123456789abcdef"

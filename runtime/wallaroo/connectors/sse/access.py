@@ -9,8 +9,7 @@ from starlette.requests import Request
 
 from wallaroo.connectors.http.requests import Unacceptable
 from wallaroo.connectors.sse.resolve import SSESink
-from wallaroo.gateway.http.hosts import name_in
-from wallaroo.gateway.http.origins import Origins
+from wallaroo.gateway.http.origins import Origins, name_in
 from wallaroo.system.token_attempts import Guesses
 
 

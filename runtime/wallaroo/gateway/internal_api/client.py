@@ -1,8 +1,4 @@
-"""The client's end of the gateway's internal API, in parts by purpose.
-
-Drivers hold their lease with `LeaseClient`, commands use `ControlClient` and `DeadLetterClient`.
-`GatewayClient` is all of them.
-"""
+"""The client's end of the gateway's internal API."""
 
 from __future__ import annotations
 
@@ -11,16 +7,16 @@ from dataclasses import asdict
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import Holdings
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
+from wallaroo.gateway.internal_api.calls import introduction
 from wallaroo.gateway.internal_api.connection import GatewayConnection
 from wallaroo.gateway.internal_api.location import chunks_socket
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
-from wallaroo.gateway.internal_api.versions import introduction
 from wallaroo.metrics.samples import HotKey, Sample, from_json
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
 
 
-class ControlClient(GatewayConnection):
-    """Status, metrics and control of a gateway."""
+class GatewayClient(GatewayConnection):
+    """Everything that a gateway offers; implements `DeadLetterActions`."""
 
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds now."""
@@ -59,9 +55,7 @@ class ControlClient(GatewayConnection):
         """Let journal and outbox resume from the *progress* of a checkpoint, soon: see `held`."""
         self._ask("accept_lost", asdict(progress))
 
-
-class DeadLetterClient(GatewayConnection):
-    """The dead letters of a gateway that runs; implements `DeadLetterActions`."""
+    # --- dead letters ----------------------------------------------------------------------------
 
     def letters(self, choice: Choice, most: int) -> list[DeadLetter]:
         """See `DeadLetterActions.letters`."""
@@ -80,9 +74,7 @@ class DeadLetterClient(GatewayConnection):
         """See `DeadLetterActions.replay_letters`."""
         return int(self._ask("replay_letters", asdict(choice)))
 
-
-class LeaseClient(GatewayConnection):
-    """The lease of a gateway, for drivers."""
+    # --- the lease, for drivers ------------------------------------------------------------------
 
     def claim(self, holder: str) -> int:
         """Acquire the gateway's lease, under which all further calls are made.
@@ -114,10 +106,6 @@ class LeaseClient(GatewayConnection):
         self._ask("release", {})
 
 
-class GatewayClient(ControlClient, DeadLetterClient, LeaseClient):
-    """Everything that a gateway offers."""
-
-
 def chunks_address(location: str, lease: int) -> str:
     """The address of the socket for chunks of the gateway whose internal API is at *location*.
 
@@ -126,7 +114,7 @@ def chunks_address(location: str, lease: int) -> str:
     """
     if (path := chunks_socket(location)) is not None:
         return str(path)
-    port = ControlClient(location, claim=lease, patience_s=0).chunks_port()
+    port = GatewayClient(location, claim=lease, patience_s=0).chunks_port()
     if port is None:
         msg = "the gateway takes no chunks: start it with --token-file"
         raise RuntimeFailure(msg)

@@ -26,7 +26,7 @@ class GatewayStatus:
     published: int
     """Outputs that chunks have published since the state directory was new."""
     delivered: int
-    """Outputs that receivers have acknowledged since then."""
+    """Outputs that receivers have taken since then, without those that they refused."""
     set_aside: int
     """Messages that have failed since then."""
     unknown_key: int

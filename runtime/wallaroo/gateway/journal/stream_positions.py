@@ -127,7 +127,7 @@ class StreamPositions:
         """Forget a stream that never had a message."""
         with self._changed:
             if self._last.get(name) == 0:
-                self._forget(name)
+                self.forget(name)
 
     def entry(self, name: StreamName, last: int) -> list[Any]:
         """What is stored beside messages of a stream, of which this is the number of the last."""
@@ -142,10 +142,6 @@ class StreamPositions:
         known = self._openers.get(name)
         if known is None or (known.subject is None and subject is not None):
             self._note(name, Opener(subject, address))
-
-    def forget(self, name: StreamName) -> None:
-        """Forget a stream; the caller holds `changed`."""
-        self._forget(name)
 
     def gone(self, name: StreamName) -> None:
         """Note that it is on disk that a stream is forgotten; the caller holds `changed`."""
@@ -165,7 +161,8 @@ class StreamPositions:
         self._openers[name] = opener
         self._counts[opener.counted_as] += 1
 
-    def _forget(self, name: StreamName) -> None:
+    def forget(self, name: StreamName) -> None:
+        """Forget a stream; the caller holds `changed`."""
         self._last.pop(name, None)
         self._used_ns.pop(name, None)
         if (known := self._openers.pop(name, None)) is not None:
@@ -217,6 +214,6 @@ class StreamPositions:
     def _give_up(self, names: Collection[StreamName]) -> None:
         """Forget *names*, without waiting for the disk."""
         for name in names:
-            self._forget(name)
+            self.forget(name)
             self._gone.add(name)
             self._note_gone(name)

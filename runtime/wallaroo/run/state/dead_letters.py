@@ -11,7 +11,7 @@ from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions, StoredDeadLetterActions
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.internal_api.endpoint import Endpoint
+from wallaroo.gateway.internal_api.location import Endpoint
 from wallaroo.gateway.store import Store
 from wallaroo.system.lockfile import hold
 

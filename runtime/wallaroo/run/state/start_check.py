@@ -16,7 +16,7 @@ from wallaroo.engine.spark.checkpoint.epochs import has_epoch, last_epoch
 from wallaroo.errors import RESTORE, UsageError
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import Holdings, disagreement, read_held
-from wallaroo.gateway.internal_api.client import ControlClient
+from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connection import PATIENCE_S
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.system.lockfile import hold
@@ -141,5 +141,5 @@ class GatewayFiles:
         while client.held().openings[-1:] == before[-1:]:
             time.sleep(_PAUSE_S)
 
-    def _client(self) -> ControlClient:
-        return ControlClient(self._location, claim=self._fencing_token, patience_s=self._patience_s)
+    def _client(self) -> GatewayClient:
+        return GatewayClient(self._location, claim=self._fencing_token, patience_s=self._patience_s)
