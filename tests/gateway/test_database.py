@@ -149,6 +149,7 @@ def test_what_is_released_on_a_full_disk_is_not_missed_after_a_kill(
 ) -> None:
     """Changes stay until the log says that they are forgotten; outputs that are gone were sent."""
     monkeypatch.setattr(writer, "Log", partial(Log, segment_bytes=100_000))
+    monkeypatch.setattr(store_module, "_CARRIED_BYTES", 0)
     state, copy = tmp_path / "state", tmp_path / "copy"
     state.mkdir()
     with opened(state) as store:

@@ -280,7 +280,7 @@ _NOTES: dict[str, Callable[[Any], str]] = {
     "forgotten": lambda value: f"changes of chunks up to {value[1]:,} are in the checkpoint",
     "renewed": lambda value: f"outputs are numbered anew after chunk {value[1]:,}",
     "delivered": lambda value: f"the receiver of sink {value[0]} has outputs up to {value[1]:,}",
-    "letters": lambda letters: f"{counted(len(letters), 'output')} refused",
+    "refused": lambda count: f"{counted(count, 'output')} refused",
 }
 
 

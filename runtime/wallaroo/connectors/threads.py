@@ -328,8 +328,6 @@ class SinkThread(ConnectorThread[_SinkT]):
             self._outbox.stopped = self.problem
             self._outbox.on_stopped()
             return
-        if self._outbox.refusals is Policy.DROP:
-            refused = ()
         self.problem = None  # before anybody can see that they are delivered
         delivered = self._outbox.delivered
         self._hand_over(functools.partial(delivered, self._index, position, refused=refused))

@@ -134,8 +134,8 @@ class Contents:
                 self._journal.replay_noted(entry)
                 self._outbox.replay_noted(entry)
                 if "delivered" in entry:
-                    refused = len(entry["letters"])
-                    self._outbox.replay_delivered(Delivered(*entry["delivered"]), refused)
+                    delivered = Delivered(*entry["delivered"])
+                    self._outbox.replay_delivered(delivered, entry["refused"])
             elif isinstance(entry, bytes):
                 self._outbox.replay(published_in(entry))
             else:

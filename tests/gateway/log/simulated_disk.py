@@ -97,6 +97,11 @@ class SimulatedDisk(Disk):
         self._descriptors[number] = self.names_seen[file.name]
         return number
 
+    def duplicate(self, descriptor: int) -> int:
+        number = next(self._numbers)
+        self._descriptors[number] = self._descriptors[descriptor]
+        return number
+
     def close(self, descriptor: int) -> None:
         file = self._descriptors.pop(descriptor)
         file.locks = [lock for lock in file.locks if lock[0] != descriptor]

@@ -21,6 +21,7 @@ from tests.gateway.log_files import flip, places, segments
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.gateway import store as store_module
 from wallaroo.gateway import writer
+from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.entries import CARRIED, OUTPUTS
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import DamagedLog
@@ -347,9 +348,11 @@ def test_who_reads_outputs_from_a_slow_disk_keeps_nobody_waiting(tmp_path: Path)
         assert [one and one.outputs.data for one in found] == [b"waits"]
 
 
-def test_refused_outputs_do_not_count_as_delivered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", [Policy.SET_ASIDE, Policy.DROP])
+def test_refused_outputs_do_not_count_as_delivered(tmp_path: Path, policy: Policy) -> None:
     letter = FailedMessage("", "sink", "output 2", "it is refused", "b")
     with opened(tmp_path) as outbox:
+        outbox.refusals = policy
         publish(outbox, 1, b"a", b"b", b"c")
         outbox.delivered(0, 3, refused=[RefusedOutput(letter, b"b")])
         assert (outbox.of_sink(0), outbox.counters()["delivered"]) == ((2, 0), 2)

@@ -1,4 +1,4 @@
-"""What both ends of the internal API share: names and limits of calls, and the handshake.
+"""Calls of the internal API, as both ends know them: names, limits and the handshake.
 
 Gateway and driver have the same version if one command starts both. An upgrade on a cluster
 replaces them one after the other, and an older one may come back.

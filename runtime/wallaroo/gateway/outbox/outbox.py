@@ -354,19 +354,20 @@ class Outbox:
             sink: The sink.
             position: Position of the last of them.
             keep_bytes: Bytes of delivered outputs, the newest, that `kept` still returns.
-            refused: Those of them that are to become dead letters.
+            refused: Those of them that it does not take, which `refusals` tells what to do with.
         """
-        letters = [Letter(0, "", one.letter, data=one.data) for one in refused]
+        kept = () if self.refusals is Policy.DROP else refused
+        letters = [Letter(0, "", one.letter, data=one.data) for one in kept]
         with self._changed:
             entry = Delivered(sink, self.queues.whole(sink, position), keep_bytes)
-            if letters:
-                refusals = [letter.to_json() for letter in letters]
-                values = pack_noted(delivered=entry, letters=refusals)
-                address = self._writer.append(NOTED, values)
+            if refused:
+                values = [letter.to_json() for letter in letters]
+                noted = pack_noted(delivered=entry, letters=values, refused=len(refused))
+                address = self._writer.append(NOTED, noted)
                 self._letters.append((address, self._writer.log.next - 1, letters))
             else:
                 self._writer.append_unsynced(DELIVERED, pack_delivered(entry))
-            self._metrics.add_taken(sink, self.queues.remove(entry) - len(letters))
+            self._metrics.add_taken(sink, self.queues.remove(entry) - len(refused))
             self._writer.wake()
             self._changed.notify_all()
         if self.on_delivered is not None:
