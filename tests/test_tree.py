@@ -12,6 +12,7 @@ ACROSS_MODULES = {
     "connectors/test_toy.py": "a connector that the runtime does not have",
     "connectors/http/test_memory.py": "what requests take of a gateway's memory",
     "dashboard/test_page.py": "the page, which is not Python",
+    "dashboard/test_pausing.py": "pausing over HTTP, from the request to the run",
     "dashboard/test_states.py": "the page in every state, which is not Python",
     "dataflow/test_async_steps.py": "async steps, from the model to both stages",
     "dataflow/test_batched_steps.py": "batched steps, from the model to both stages",
