@@ -26,6 +26,8 @@ SLOW_S = 20.0
 FLOOD_TIMES = 10
 """How many times faster than the engine a flood is."""
 FLOOD_BYTES = 4096
+_LONGEST = 16 * 1024**2
+"""Bytes of the longest frame that a source takes."""
 GATEWAY_BYTES = 1024**3
 """Memory that a gateway takes at most, whatever comes."""
 GATEWAY_PLACES = (
@@ -186,6 +188,29 @@ def _garbage(system: System, chance: random.Random) -> bool:
     return True
 
 
+def _hostile_sizes(system: System, chance: random.Random) -> bool:
+    """Frames that claim to be as long as may be, or longer, and of which little comes."""
+    opened = 0
+    with contextlib.ExitStack() as stack:
+        for length in [2**32 - 1, 2**31, _LONGEST + 1, _LONGEST, _LONGEST - 1] * 20:
+            connection = _connected(system)
+            if connection is not None:
+                stack.enter_context(connection)
+                opened += 1
+                with contextlib.suppress(OSError):
+                    connection.sendall(length.to_bytes(4) + bytes(chance.randint(0, 5_000)))
+        time.sleep(STOP_S)
+        _check_memory(system, "by sizes")
+    return opened > 0
+
+
+def _check_memory(system: System, how: str) -> None:
+    for pid in system.processes("gateway"):
+        size = _resident_bytes(pid)
+        if size > GATEWAY_BYTES:
+            system.problems.append(f"the gateway grew to {size} bytes {how}")
+
+
 def _flood(system: System, chance: random.Random) -> bool:
     """Messages, each of which takes the engine a while, as fast as they go; then they have to wait.
 
@@ -205,10 +230,7 @@ def _flood(system: System, chance: random.Random) -> bool:
             waited_s += waited if waited > 0.01 else 0.0
         taken = (system.ledger.received - before) / elapsed
         offered = sent / max(elapsed - waited_s, 0.001)
-        for pid in system.processes("gateway"):
-            size = _resident_bytes(pid)
-            if size > GATEWAY_BYTES:
-                system.problems.append(f"the gateway grew to {size} bytes in a flood")
+        _check_memory(system, "in a flood")
     return offered > FLOOD_TIMES * taken
 
 
@@ -270,9 +292,11 @@ _COMMON: Mapping[str, Fault] = {
     "sender of a byte at a time": _byte_at_a_time,
     "5,000 idle connections": _idle_connections,
     "connections with garbage": _garbage,
+    "frames of hostile sizes": _hostile_sizes,
     "flood ten times faster than the engine": _flood,
     "message that kills its worker": _bad_message(b"!kill 1"),
     "message that hangs": _bad_message(b"!hang 1"),
+    "message that takes the alarm and hangs": _bad_message(b"!alarm"),
     "message that does not decode": _bad_message(b"nonsense"),
     "clock stepped backwards": _clock_goes_back,
 }

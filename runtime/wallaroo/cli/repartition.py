@@ -33,6 +33,7 @@ from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.location import default_state_dir
 from wallaroo.run.unfinished_epoch import finish_unfinished_epoch
 from wallaroo.run.user_output import captured_user_output
+from wallaroo.system.printable import counted
 from wallaroo.system.private_files import private_files
 
 _CORES = os.cpu_count() or 1
@@ -94,7 +95,10 @@ def repartition(state_dir: Path | None, partitions: int, log_level: str, **optio
     try:
         before = state.fixed.partitions
         if before == partitions:
-            log.info("nothing to repartition", reason=f"there are already {partitions} partitions")
+            log.info(
+                "nothing to repartition",
+                reason=f"the state is divided into {counted(partitions, 'partition')} already",
+            )
             return
         state.check_repartition(partitions)
         if not state.is_new:

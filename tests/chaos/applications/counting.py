@@ -67,6 +67,10 @@ def decode(payload):
         return None
     if payload.startswith(b"!kill"):
         os.kill(os.getpid(), signal.SIGKILL)
+    if payload.startswith(b"!alarm"):  # as decorators for timeouts do
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        payload = b"!hang 1"
     name, number = payload.split(maxsplit=2)[:2]
     _message.clear()
     _message.update(name=name.decode(), number=int(number), drawn=random.random())

@@ -14,6 +14,7 @@ from wallaroo.engine.spark.checkpoint.files import check_files
 from wallaroo.engine.stored import Commit, StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError, damaged
 from wallaroo.system.atomic_write import write_durably
+from wallaroo.system.printable import counted
 from wallaroo.system.sealed_files import sealed, unsealed
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
 from wallaroo.wire.chunk_messages import CheckpointPosition
@@ -133,8 +134,8 @@ def check_partitions(layout: StateLayout) -> None:
     if partitions != layout.partitions:
         msg = (
             f"a change of the state in {layout.checkpoint} from {layout.partitions} to "
-            f"{partitions} partitions was interrupted: run `wallaroo repartition --partitions "
-            f"{partitions}` again to finish it"
+            f"{counted(partitions, 'partition')} was interrupted: run `wallaroo repartition "
+            f"--partitions {partitions}` again to finish it"
         )
         raise RuntimeFailure(msg)
 

@@ -25,6 +25,7 @@ from wallaroo.gateway.store import published_changes
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.disk_space import check_room, is_full
 from wallaroo.system.lockfile import hold
+from wallaroo.system.printable import counted
 from wallaroo.system.private_files import DIRECTORY_MODE, warn_if_open
 from wallaroo.system.sealed_files import CHECKSUM, sealed, unsealed
 
@@ -162,7 +163,7 @@ class StateDirectory:
         """
         if partitions != self.fixed.partitions:
             msg = (
-                f"the state in {self.path} has {self.fixed.partitions} partitions, not "
+                f"the state in {self.path} has {counted(self.fixed.partitions, 'partition')}, not "
                 f"{partitions}: the number is fixed when a state directory is created; use "
                 f"{self.fixed.partitions}, or stop the application and run `wallaroo repartition` "
                 f"(in a chart: set partitions={self.fixed.partitions}, or repartition=true)"

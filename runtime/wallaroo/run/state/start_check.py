@@ -20,6 +20,7 @@ from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connection import PATIENCE_S
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.system.lockfile import hold
+from wallaroo.system.printable import counted
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
 
 _PAUSE_S = 0.2
@@ -76,8 +77,8 @@ def _check_partitions(state: StateDirectory) -> None:
     ours, theirs = state.fixed.partitions, last_epoch(state.checkpoint).partitions
     if ours != theirs:
         msg = (
-            f"the last epoch in {state.checkpoint / 'offsets'} has {theirs} partitions, and the "
-            f"state has {ours}: if a change of the number was interrupted, run `wallaroo "
+            f"the last epoch in {state.checkpoint / 'offsets'} has {counted(theirs, 'partition')}, "
+            f"and the state has {ours}: if a change of the number was interrupted, run `wallaroo "
             f"repartition --partitions {theirs}` again to finish it; otherwise the file is "
             f"damaged: {RESTORE}"
         )

@@ -10,6 +10,7 @@ from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.errors import RuntimeFailure
+from wallaroo.system.printable import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,8 +26,8 @@ def is_needed(checkpoint: Path, partitions: int) -> bool:
     if not last.ended and last.partitions != partitions:
         msg = (
             f"the end of the last epoch of {checkpoint} (number {last.number}) was cut off: "
-            f"start the application once more with its {last.partitions} partitions, stop it "
-            "cleanly, and then repartition"
+            f"start the application once more with its {counted(last.partitions, 'partition')}, "
+            "stop it cleanly, and then repartition"
         )
         raise RuntimeFailure(msg)
     return not last.ended or last.partitions != partitions
