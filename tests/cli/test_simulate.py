@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.applications.texts import COUNTING
 from tests.helpers import ROOT
 from wallaroo.cli.main import main
 
@@ -65,20 +66,11 @@ def test_windows_close_on_a_clock_that_the_options_move(tmp_path: Path) -> None:
     assert simulate(str(app), given=b"a\n" * 5).stdout == ""
 
 
-WINDOWS = """\
-import wallaroo
+WINDOWS = (
+    COUNTING
+    + """
 
-
-class Count(wallaroo.Aggregation):
-    def initial_accumulator(self):
-        return [0]
-
-    def update(self, message, accumulator):
-        accumulator[0] += 1
-
-    def combine(self, one, other):
-        return [one[0] + other[0]]
-
+class Count(Counting):
     def output(self, key, accumulator):
         return accumulator[0]
 
@@ -108,6 +100,7 @@ def decode(payload):
 def encode(count):
     return f"{count}\\n".encode()
 """
+)
 
 
 def test_a_file_that_cannot_be_read_or_ends_within_a_frame_is_named(tmp_path: Path) -> None:

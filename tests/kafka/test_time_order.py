@@ -9,28 +9,23 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from tests.applications.texts import COUNTING
 from tests.helpers import PATIENCE_S
 from tests.kafka.broker import Broker
 from tests.kafka.harness import Topics
 from wallaroo.testing import load, simulate
 
 PARTITIONS, RECORDS, KEYS = 6, 60_000, 10
-APP = """
-import wallaroo
-
+APP = (
+    COUNTING
+    + """
 def time_of(message):
     return int(message.split()[1]) * 1_000_000
 
 def country(message):
     return message.split()[0]
 
-class Count(wallaroo.Aggregation):
-    def initial_accumulator(self):
-        return [0]
-    def update(self, message, accumulator):
-        accumulator[0] += 1
-    def combine(self, one, other):
-        return [one[0] + other[0]]
+class Count(Counting):
     def output(self, key, accumulator, window):
         return f"{{key}} {{window.start_ns}} {{accumulator[0]}}"
 
@@ -41,6 +36,7 @@ def application_setup(args):
     lines = wallaroo.source("Lines", source).key_by(country)
     return wallaroo.build_application("topics", lines.to(minutes).to_sink(sink))
 """
+)
 
 
 class Windowed(Topics):
@@ -58,7 +54,8 @@ class Windowed(Topics):
 def test_a_backlog_of_several_partitions_counts_as_it_would_have_live(broker: Broker) -> None:
     topic, choose = broker.topic(PARTITIONS), random.Random(1)
     begin_ms = (int(time.time()) - 7200) // 60 * 60_000
-    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 20})
+    keeps_order = {"enable.idempotence": True}  # also where a batch is sent again
+    producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 20, **keeps_order})
     live: list[bytes] = []
     for number in range(RECORDS):  # in the order in which they came live
         at = begin_ms + number * 60

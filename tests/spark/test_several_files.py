@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.applications.texts import COUNTING
 from tests.spark.harness import called
 
 pytestmark = pytest.mark.spark
 
-APP = """
+APP = (
+    COUNTING
+    + """
 import json
-import wallaroo
 
 def time_of(reading):
     return reading["at"] * 10**9
@@ -24,13 +26,7 @@ def time_of(reading):
 def sensor(reading):
     return reading["sensor"]
 
-class Count(wallaroo.Aggregation):
-    def initial_accumulator(self):
-        return [0]
-    def update(self, message, accumulator):
-        accumulator[0] += 1
-    def combine(self, one, other):
-        return [one[0] + other[0]]
+class Count(Counting):
     def output(self, key, accumulator, window):
         return [key, window.start_ns // 10**9, accumulator[0]]
 
@@ -57,6 +53,7 @@ def application_setup(args):
         three.join(four, value).to_sink(sink("values")),
     )
 """
+)
 
 
 class Line(NamedTuple):
