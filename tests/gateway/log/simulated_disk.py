@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 from wallaroo.gateway.log.disk import Disk
 from wallaroo.gateway.log.log import Part
@@ -176,7 +177,7 @@ class SimulatedDisk(Disk):
         """How many bytes all files have."""
         return sum(len(file.seen) for file in self.names_seen.values())
 
-    def after_crash(self, rng: random.Random) -> SimulatedDisk:
+    def after_crash(self, rng: random.Random) -> Self:
         """The disk as it may be after a power failure."""
         sector = rng.choice((8, 16, 64, 512))
         kept = rng.choice((0.0, 0.5, 0.8, 0.95, 1.0))
@@ -192,16 +193,16 @@ class SimulatedDisk(Disk):
                 del names[before]
             if after is not None:
                 names[after] = file
-        return SimulatedDisk(
+        return type(self)(
             {
                 name: File(file.after_crash(rng, sector, kept, garbage=garbage))
                 for name, file in names.items()
             }
         )
 
-    def after_kill(self) -> SimulatedDisk:
+    def after_kill(self) -> Self:
         """The disk as the next process sees it if only the process is killed."""
-        disk = SimulatedDisk(self.names_seen)
+        disk = type(self)(self.names_seen)
         disk.names_durable = self.names_durable
         disk.name_changes = self.name_changes
         for file in self.names_seen.values():

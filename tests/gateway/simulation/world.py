@@ -245,14 +245,11 @@ class World:
             self._windows["crash before a sync"] += log.durable < log.written
         self._drop()
         if power:
-            crashed = self.disk.after_crash(self._rng)
+            self.disk = self.disk.after_crash(self._rng)
             if self._rng.random() < 0.5 and self._mark:
                 self._mark_file.write_bytes(self._mark)
         else:
-            crashed = self.disk.after_kill()
-        self.disk = SlowDisk(crashed.names_seen)
-        self.disk.names_durable = crashed.names_durable
-        self.disk.name_changes = crashed.name_changes
+            self.disk = self.disk.after_kill()
         self._windows["power failure" if power else "kill"] += 1
         if self._rng.random() < 0.2:
             self._crash_soon()
