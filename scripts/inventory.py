@@ -30,7 +30,7 @@ _JAR = re.compile(r"(?P<name>.+?)-(?P<version>\d[^/]*)\.jar")
 
 def inventory() -> list[Part]:
     """Return the parts of this installation."""
-    from wallaroo.engine.spark.archive import home_of
+    from wallaroo.engine.spark.class_cache import home_of
     from wallaroo.engine.spark.java import find_java, spark_jars
 
     java = find_java()

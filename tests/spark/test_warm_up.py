@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wallaroo.engine.realtime.jar import jar
-from wallaroo.engine.spark.archive import cache_of, remove_outdated, using
+from wallaroo.engine.spark.class_cache import cache_of, remove_outdated, using
 from wallaroo.engine.spark.java import class_path, find_java, java_command
 
 

@@ -57,7 +57,7 @@ def warm_up() -> None:
     starts take half the time. Requires Java 25.
     """
     from wallaroo.engine.realtime.jar import jar
-    from wallaroo.engine.spark.archive import (
+    from wallaroo.engine.spark.class_cache import (
         MIN_VERSION,
         cache_of,
         creating,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -62,13 +62,14 @@ class StoppedState:
             UsageError: The checkpoint is damaged.
         """
         checkpoint, (commit, later) = self._layout.checkpoint, published_after(self._layout)
-        serializer, buckets = EntitySerializer.of(program), iter(list[Bucket]())
+        serializer = EntitySerializer.of(program)
+        buckets: Iterable[Bucket] = ()
         if commit is not None:
             records = noted(checkpoint, self._layout.partitions, place_of(checkpoint, commit))
             if records is None:  # only now is Spark needed
                 buckets = read_buckets(self._session(), checkpoint, commit.epoch, serializer)
             else:
-                buckets = iter([serializer.read(records)])
+                buckets = [serializer.read(records)]
         return SavedState(serializer, buckets, commit, later)
 
     def has_imported(self, name: str) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from wallaroo.engine.spark.archive import home_of, using
+from wallaroo.engine.spark.class_cache import home_of, using
 from wallaroo.engine.spark.java_version import version_of
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.memory import MemoryKills

@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 def committed_state(session: SparkSession, checkpoint: Path, program: Program) -> SavedState:
     """The state of *program* in *checkpoint* as of its currently last committed epoch."""
     serializer, commit = EntitySerializer.of(program), last_commit(checkpoint)
-    epoch = None if commit is None else commit.epoch
-    return SavedState(serializer, read_buckets(session, checkpoint, epoch, serializer), commit)
+    if commit is None:
+        return SavedState(serializer, (), None)
+    buckets = read_buckets(session, checkpoint, commit.epoch, serializer)
+    return SavedState(serializer, buckets, commit)
 
 
 def read_buckets(
-    session: SparkSession, checkpoint: Path, epoch: int | None, serializer: EntitySerializer
+    session: SparkSession, checkpoint: Path, epoch: int, serializer: EntitySerializer
 ) -> Iterator[Bucket]:
     """Yield the buckets of the state.
 
     Args:
         session: The Spark session; may be that of the query.
         checkpoint: Directory of the query's checkpoint; the query may be running.
-        epoch: A recent epoch; the state is that at its end. None for no state.
+        epoch: A recent epoch; the state is that at its end.
         serializer: Defines the partitions and the serialization of their entities.
 
     Raises:
         RuntimeFailure: Spark failed to read the state.
     """
-    if epoch is None:
-        return
     with plain_path(checkpoint) as path, Spool(session, checkpoint) as spool:
         try:
             rows = (
