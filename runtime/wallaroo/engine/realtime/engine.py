@@ -42,7 +42,6 @@ def launch(settings: EngineSettings, layout: StateLayout, scratch: Path) -> Laun
     else:
         master = settings.master
         chosen = {**_ON_EXECUTORS, **chosen, "spark.jars": _with_jar(chosen)}
-        chosen.setdefault(_JAVA_OPTIONS, " ".join(TUNING))
         chosen["spark.executor.instances"] = str(settings.workers)
     if master.startswith("k8s://"):
         # one executor is enough, and the tasks are spread over all that are there; one task
@@ -50,6 +49,8 @@ def launch(settings: EngineSettings, layout: StateLayout, scratch: Path) -> Laun
         chosen.setdefault(_CORES_REQUESTED, chosen.get(_CORES, "1"))
         slots = str(slots_of(layout.partitions) + 1)
         chosen[_CORES] = chosen[f"spark.executorEnv.{SLOTS_VARIABLE}"] = slots
+    elif not is_local(master):  # in pods, `wallaroo executor` starts Java with them
+        chosen.setdefault(_JAVA_OPTIONS, " ".join(TUNING))
     spark = SparkSettings(
         master, layout.partitions, scratch / "spark", settings.memory, chosen, (jar(),)
     )
