@@ -20,7 +20,7 @@ from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError, reason_of
 from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Source
-from wallaroo.model.order import is_timed, meeting_sources, merged
+from wallaroo.model.order import merged, sources_in_order
 from wallaroo.run.state.transfer import written_entity
 from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_lines
@@ -136,15 +136,14 @@ def _messages(
 
 def _read_all(application: Application, reading: Sequence[Source]) -> Iterator[tuple[str, Any]]:
     """The messages of sources that read them themselves, in the order of time where they meet."""
-    of_source = {
-        application.sources[index]: meeting
-        for meeting in meeting_sources(application)
-        for index in meeting
+    in_order = {
+        application.sources[index]: indices
+        for indices in sources_in_order(application)
+        for index in indices
     }
     together: dict[object, list[Source]] = {}
     for source in reading:
-        meeting = of_source.get(source) if is_timed(source) else None
-        together.setdefault(meeting or source, []).append(source)
+        together.setdefault(in_order.get(source, source), []).append(source)
     for sources in together.values():
         for source, payload in merged([(one, _read(application, one.name)) for one in sources]):
             yield source.name, payload

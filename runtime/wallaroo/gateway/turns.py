@@ -15,7 +15,7 @@ import structlog
 
 from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Source
-from wallaroo.model.order import BEGINNING, END, is_timed, meeting_sources
+from wallaroo.model.order import BEGINNING, END, sources_in_order
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -27,7 +27,7 @@ class _Member:
     name: str
     idle_s: float
     heard: float
-    """When it last told something, by a clock that does not jump."""
+    """Time of its last report, by a monotonic clock."""
     at: int | None = BEGINNING
     """The time that none of its next messages is before; None if it has nothing to deliver."""
     waits: bool = False
@@ -114,10 +114,9 @@ def turns_of(
     application: Application, clock: Callable[[], float] = time.monotonic
 ) -> dict[int, Turn]:
     """Return the turn of each source that is to be read in the order of time, by its index."""
-    sources, found = application.sources, dict[int, Turn]()
-    for meeting in meeting_sources(application):
-        timed = [index for index in sorted(meeting) if is_timed(sources[index])]
-        found |= turns_among(timed, sources, clock)
+    found = dict[int, Turn]()
+    for indices in sources_in_order(application):
+        found |= turns_among(sorted(indices), application.sources, clock)
     return found
 
 

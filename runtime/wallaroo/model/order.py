@@ -36,6 +36,15 @@ def meeting_sources(application: Application) -> list[frozenset[int]]:
     return found
 
 
+def sources_in_order(application: Application) -> list[frozenset[int]]:
+    """Return those of `meeting_sources` that are read in the order of time, by where they meet."""
+    sources = application.sources
+    return [
+        frozenset(index for index in meeting if is_timed(sources[index]))
+        for meeting in meeting_sources(application)
+    ]
+
+
 def _is_by_event(step: Step) -> bool:
     if isinstance(step, StateCompute):
         return step.event_time is not None
