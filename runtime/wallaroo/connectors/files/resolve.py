@@ -17,8 +17,7 @@ from wallaroo.wire.framing import Framing
 def source(config: FileSourceConfig[Any], context: SourceContext) -> CustomSource:
     """The source that *config* describes."""
     framing: Framing | None
-    if config.framing not in {"frames", "lines"}:
-        context.report(f"framing is {config.framing!r}; expected 'frames' or 'lines'")
+    context.report(*one_of("framing", config.framing, "frames", "lines"))
     if config.framing == "frames":
         framing, decode = context.framed()
     else:
@@ -32,8 +31,7 @@ def source(config: FileSourceConfig[Any], context: SourceContext) -> CustomSourc
 def sink(config: FileSinkConfig[Any], context: SinkContext) -> CustomSink:
     """The sink that *config* describes."""
     encode, lines = context.encode(), config.framing == "lines"
-    if config.framing not in {"none", "lines"}:
-        context.report(f"framing is {config.framing!r}; expected 'none' or 'lines'")
+    context.report(*one_of("framing", config.framing, "none", "lines"))
     other = context.claimed(config.path.resolve())
     if other is not config:
         context.report(f"{config.path} is written by the sink at {other.place} already")

@@ -83,8 +83,7 @@ def _problems(config: WebhookSinkConfig[Any]) -> Iterator[str]:
     """Mistakes in *config*, besides its encoder."""
     yield from _problems_of_url(config.url)
     yield from whole_number("batch", config.batch, 1)
-    if config.batch_format not in {"lines", "array"}:
-        yield f"batch_format is {config.batch_format!r}; expected 'lines' or 'array'"
+    yield from one_of("batch_format", config.batch_format, "lines", "array")
     yield from one_of("on_refused", config.on_refused, "set-aside", "wait")
     if config.attempts is not None:
         yield from whole_number("attempts", config.attempts, 1)
