@@ -98,7 +98,7 @@ class ConnectorThread(ABC, Generic[_EndpointT]):
         self._stopping = threading.Event()
         self._handing_over = threading.Lock()
         self._is_over = False
-        """Whether journal and outbox are told nothing more."""
+        """Whether nothing more is passed to the journal or the outbox."""
         self._repeats = Repeats()
         self.ended = False
         """Whether there is nothing more to do."""
@@ -184,7 +184,7 @@ class SourceThread(ConnectorThread[_SourceT], Generic[_SourceT, _PositionT]):
         self._turn = context.turns.get(index)
         """When it is its turn, among sources that are read in the order of time."""
         self._reached: _PositionT | None = None
-        """Where reading would resume, as the journal was told; None for the beginning."""
+        """Where reading would resume, as last passed to the journal; None for the beginning."""
         self.failures = 0
         """Times that reading has failed since the last message."""
 
@@ -275,7 +275,7 @@ class SinkThread(ConnectorThread[_SinkT]):
     def _not_below_delivered(self, found: int, what: str, *, skips: bool) -> int:
         """The number of the next output of a destination, from 0 on.
 
-        If it has fewer outputs than it has confirmed, that is told.
+        Reports a destination that has fewer outputs than were delivered to it.
 
         Args:
             found: How many outputs it has.

@@ -132,7 +132,7 @@ class DashboardServer:
         self._serving.stop()
 
     def _change(self, act: Callable[[str], bool]) -> Callable[[Request], Awaitable[Response]]:
-        """Pauses or resumes the run, for who has the token."""
+        """Return a handler that pauses or resumes the run, if the request has the token."""
 
         async def handle(request: Request) -> Response:
             check_change(request, self._gate)

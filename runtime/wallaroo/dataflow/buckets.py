@@ -63,8 +63,8 @@ class Bucket:
     """The time of each key, with its timers, where the state has any."""
     unloaded: dict[tuple[int, Any], Unloaded] = field(default_factory=dict)
     """Entities that could not be loaded, by partition number and key."""
-    told: dict[Where, int] = field(default_factory=dict)
-    """Up to which time of their key the timers of such entities are dead letters already."""
+    dead_lettered: dict[Where, int] = field(default_factory=dict)
+    """For each of these entities, the time up to which its due timers are dead-lettered already."""
 
     def times_of(self, number: int) -> dict[Any, KeyTime]:
         """The times of a partition by key."""

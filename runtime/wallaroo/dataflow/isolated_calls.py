@@ -1,8 +1,8 @@
 """Counts the calls of an application in a copy of its process, and skips some.
 
-Many calls of an async step wait at a time, but only one runs: what is noted is the call whose code
-runs. What it leaves to a task of its own runs unnoticed. If the process ends then, calls are made
-one at a time in the next copy, and count as running until they have ended.
+Many calls of an async step wait at the same time, but only one runs: the call whose code runs is
+recorded. A task that a call starts in the background runs unrecorded. If the process ends during
+one, the next copy makes calls one at a time, and each counts as running until it has ended.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class IsolatedAwaiting(Gathering):
 
 
 def longest_await_s(application: Application) -> float:
-    """Return the seconds in which at least one call of those that are awaited goes on or ends."""
+    """Return the longest time that can pass without progress in any awaited call, in seconds."""
     return max(
         (
             step.function.longest_s

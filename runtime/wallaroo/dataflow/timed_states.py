@@ -215,23 +215,23 @@ class TimedStates:
             then((*stamp, place), key, output)
 
     def _cannot_call(self, where: tuple[int, Any], now_ns: int) -> None:
-        """Dead-letter the timers that are due of an entity that cannot be loaded.
+        """Dead-letter the due timers of an entity that cannot be loaded.
 
         Its timers stay set, for a later run that can load it; each is dead-lettered once in a run.
         """
         time, stage = self._time(where), self._owners.get(where[0])
         if time is None or stage is None:
             return
-        told, until = self._bucket.told.get(where, -1), time.reached(now_ns)
+        before, until = self._bucket.dead_lettered.get(where, -1), time.reached(now_ns)
         for at, name in sorted((at, name) for name, at in time.timers.items()):
             if at > until:
                 self._wakes.set(*where, time.clock_at(at))
                 break
-            if at > told:
+            if at > before:
                 error = Unloadable(self._bucket.unloaded[where])
                 message, origin = describe_timer(where[1], Due(at, name)), Origin.of(where[1], None)
                 self._results.failed(stage, stage.step, message, error, origin)
-        self._bucket.told[where] = until
+        self._bucket.dead_lettered[where] = until
 
     @runs_step("stage")
     def _call(

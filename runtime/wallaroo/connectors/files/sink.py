@@ -15,7 +15,7 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.private_files import as_outside
 
-_REMEDY = "restore the rest, or set on_lost='skip' to write the next outputs behind what is left"
+_REMEDY = "restore the rest, or set on_lost='skip' to append the next outputs to what is left"
 
 
 class FileSink(OutputSink):

@@ -402,7 +402,7 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
         if lanes.next_ns is None:
             bound = lanes.bound_ns
             self._turn.rests() if bound == END else self._turn.reads(bound)
-        else:  # what waits is no sign that the client has stopped reading
+        else:  # waiting records do not mean that the client has stopped reading
             self._looked_at = {}
         if (full := lanes.full(self._paused)) != self._paused:
             for change, partitions in (

@@ -147,8 +147,8 @@ class Log:
             skip: Called with damage; returns the payload of a record of kind `SKIPPED`, which is
                 written in the place of the damaged ones, and is yielded. The payload may have the
                 length `DamagedLog.room`.
-            durable: Returns the number of the last record that the log of a name is known to have
-                had on disk; what is left of it is damage, and no torn end.
+            durable: Returns, for the name of a log, the number of the last record that is known to
+                have been on disk; if only part of it is left, that is damage, not a torn write.
 
         Raises:
             DamagedLog: Records that were on disk are not there as written, and *skip* is not given,

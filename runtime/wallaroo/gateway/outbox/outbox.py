@@ -503,7 +503,7 @@ class Outbox:
         return min((at for at in places if at is not None), default=None)
 
     def renewal(self, query: str, chunk: int, end: int) -> dict[str, Any]:
-        """What to note to take the chunk after *chunk* of *query* next, and number outputs anew.
+        """What to note so that *query* resumes after *chunk*, and outputs get new numbers.
 
         Old numbers may have been used for outputs that are lost, or that are made again
         differently.

@@ -79,7 +79,7 @@ class AsOfJoin(TimedJoining):
 
     @property
     def by_event(self) -> bool:
-        """Return True: messages have times of their own."""
+        """Return True: an as-of join always uses event time."""
         return True
 
     @property

@@ -148,7 +148,7 @@ class TimedJoining(Joining):
                 setattr(entity, field.name, getattr(new, field.name))
 
     def idle_of(self, entity: Any, due_ns: int | None) -> int | None:
-        """Return when what is due at *due_ns*, or else the end of the key's memory, is done."""
+        """Return `idle_ns`, if *due_ns* is when the next message is freed; None for no message."""
         if due_ns is not None:
             return coarse(due_ns, self.span_ns)
         forgotten = self.forgotten_ns(entity)

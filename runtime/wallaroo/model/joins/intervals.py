@@ -77,7 +77,7 @@ class IntervalJoin(TimedJoining):
     """
 
     by_event: bool
-    """Whether messages have times of their own."""
+    """Whether event time is used."""
     before_ns: int
     after_ns: int
     delay_ns: int

@@ -26,7 +26,7 @@ class Windows(Protocol):
 
     @property
     def by_event(self) -> bool:
-        """Whether messages have times of their own."""
+        """Whether event time is used."""
 
     def new_entity(self) -> Any:
         """Return an entity for a key without messages."""

@@ -25,7 +25,7 @@ class TimeWindows(Aggregating):
 
     @property
     def by_event(self) -> bool:
-        """Whether messages have times of their own."""
+        """Whether event time is used."""
         return self.event_time is not None
 
     @property
