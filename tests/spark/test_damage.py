@@ -121,7 +121,7 @@ def test_another_number_of_partitions_in_the_last_epoch_is_refused(
     file.write_text("\n".join([version, json.dumps(values), *rest]))
     state = StateDirectory(path, NAME, 2)
     try:
-        with pytest.raises(UsageError, match="has 1 partitions, and the state has 2: if a change"):
+        with pytest.raises(UsageError, match="has 1 partition, and the state has 2: if a change"):
             agree(state, LocalFiles(path))
     finally:
         state.close()

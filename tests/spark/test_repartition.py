@@ -99,7 +99,7 @@ def test_the_command_changes_a_state_directory_or_says_why_not(tmp_path: Path) -
     assert last_epoch(state / "checkpoint")[1:] == (True, 4)
 
     for partitions, expected, reason in [
-        (4, 0, "already 4 partitions"),
+        (4, 0, "divided into 4 partitions already"),
         (17, 2, "choose 16 or fewer"),
     ]:
         code, said = call(state, partitions)

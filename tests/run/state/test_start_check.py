@@ -39,9 +39,9 @@ def test_another_number_of_partitions_in_the_last_epoch_is_refused(state: StateD
     agree(state, LocalFiles(state.path))
     plan(state, 2)
     agree(state, LocalFiles(state.path))
-    for partitions in (1, 3):
+    for partitions, told_as in ((1, "1 partition"), (3, "3 partitions")):
         plan(state, partitions)
-        problem = f"has {partitions} partitions, and the state has 2: if a change of the number"
+        problem = f"has {told_as}, and the state has 2: if a change of the number"
         with pytest.raises(UsageError, match=problem) as told:
             agree(state, LocalFiles(state.path))
         assert str(told.value).endswith(RESTORE)
