@@ -28,6 +28,8 @@ from tests.chaos.turn import (
 from tests.helpers import ROOT
 
 _FOLDER = Path(__file__).parent
+SIMULATIONS_PER_HOUR = 20_000
+"""Seeds of the simulated gateway for each hour of trials: two cores take some minutes."""
 _ERRORS = 30
 """How many kinds of errors in the log are shown."""
 
@@ -74,7 +76,9 @@ def main() -> int:
             report.write(chosen.results)
 
     failed, tested = False, commit()
-    print(f"commit {tested}")
+    print(f"commit {tested}", flush=True)
+    if not (chosen.application or chosen.shape or chosen.fault or simulate(chosen.hours, seed)):
+        return 1
     for number, turn in enumerate(turns):
         spell = Spell(seed + number, chosen.keys, chosen.rate, commit=tested)
         report.spells.setdefault(turn, []).append(spell)
@@ -89,6 +93,20 @@ def main() -> int:
             if chosen.write and not failed:
                 write(tables, _FOLDER / "results.md", f"real-time{part}")
     return int(failed)
+
+
+def simulate(hours: float, first: int) -> bool:
+    """Let the gateway fail in simulations, before the trials; returns whether all was right."""
+    seeds = int(SIMULATIONS_PER_HOUR * hours)
+    print(f"simulations of the gateway: {seeds:,} seeds from {first} on", flush=True)
+    told = {"WALLAROO_WORLD_SEEDS": str(seeds), "WALLAROO_WORLD_FIRST": str(first)}
+    command = [sys.executable, "-m", "pytest", "-q", "-n", str(os.cpu_count() or 1)]
+    begun = time.monotonic()
+    ended = subprocess.run(
+        [*command, "tests/gateway/simulation"], cwd=ROOT, env={**os.environ, **told}, check=False
+    )
+    print(f"simulations took {time.monotonic() - begun:.0f} s", flush=True)
+    return ended.returncode == 0
 
 
 def commit() -> str:

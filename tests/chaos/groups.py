@@ -32,4 +32,4 @@ class Group:
             (APPLICATIONS if self.applications is None else self.applications, turn.application),
             (WITHOUT_TOPICS if self.shapes is None else self.shapes, turn.shape),
         )
-        return all(known is None or name in known for known, name in chosen)
+        return turn.exists and all(name in known for known, name in chosen)

@@ -62,7 +62,7 @@ class TopicSender:
         """
         self._producer = Producer(self._options)
 
-    def close(self) -> None:
+    def flush(self) -> None:
         """Wait until all is written."""
         while self.problem is None and self._producer.flush(_WAIT_S):
             pass

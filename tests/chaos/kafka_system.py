@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Self
 
 from tests.chaos.kafka_ends import TopicReader, TopicSender
-from tests.chaos.parts import Event, Part
+from tests.chaos.logs import TICK_S, FilesTraffic
+from tests.chaos.parts import Event
 from tests.chaos.system import BURST_S, KEYS, PATIENCE_S, RATE, STREAMS, System
 from tests.chaos.turn import MARKET_SPREAD, TOPIC_SINKS, TOPIC_SOURCES, Turn
 from tests.helpers import wait_until
@@ -137,17 +138,14 @@ class KafkaSystem(System):
                 self.brokers, self.written, self.ledger, self.problems.append
             )
 
-    def _together(self) -> Part:
-        (machine,) = self.machines.values()
-        topics = ["--brokers", self.brokers.proxied]
+    @property
+    def _own_arguments(self) -> list[str]:
         read = [topic for topic in (self.read, self.quotes) if topic]
-        topics += ["--read", ",".join(read)] if read else []
-        topics += ["--write", self.written] if self.written else []
-        arguments = [
-            *("run", str(self.turn.file), *self._traffic, *self._query),
-            *("--state-dir", str(self.state), "--", *topics),
+        return [
+            *("--brokers", self.brokers.proxied),
+            *(["--read", ",".join(read)] if read else []),
+            *(["--write", self.written] if self.written else []),
         ]
-        return Part(arguments, self._environment(machine), self._note)
 
     @property
     def _addresses(self) -> list[str]:
@@ -165,6 +163,8 @@ class KafkaSystem(System):
 
     def _send(self, stream: str, rate: int, names: Iterator[str]) -> None:
         names = self._while_sending(names)
+        if isinstance(self.traffic, FilesTraffic):
+            return
         if not self.read:
             super()._send(stream, rate, names)
             return
@@ -197,10 +197,27 @@ class KafkaSystem(System):
             except RuntimeFailure as error:
                 self.problems.append(f"quotes: {error}")
 
+    def _write(self, traffic: FilesTraffic) -> None:
+        """See `System._write`; a tick is written once the one before is on the brokers."""
+        sender = TopicSender(self.brokers, self.read)
+        self._senders.append(sender)
+        closed = False
+        while not self._ending.wait(TICK_S) and sender.problem is None:
+            if self._sending.is_set():
+                lines, closed = traffic.tick(self.ledger), False
+            elif not closed:
+                lines, closed = traffic.close(), True
+            else:
+                continue
+            sender.send((b"%d" % log, line) for log, line in lines)
+            sender.flush()
+        sender.send((b"%d" % log, line) for log, line in traffic.close())
+        self._close(sender)
+
     def _close(self, sender: TopicSender) -> None:
         if sender.problem is not None:
             self.problems.append(sender.problem)
-        sender.close()
+        sender.flush()
 
     def _while_sending(self, names: Iterator[str]) -> Iterator[str]:
         for name in names:

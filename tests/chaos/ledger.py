@@ -83,7 +83,7 @@ class Ledger:
             return
         with self._changed:
             for output in outputs:
-                for entry in self._entries(output).split(b","):
+                for entry in filter(None, self._entries(output).split(b",")):
                     key, number, count, *links = entry.split()
                     self._received[key.decode()].append((int(number), int(count)))
                     self._keep(key.decode(), int(number), int(count))

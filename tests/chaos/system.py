@@ -20,12 +20,13 @@ from typing import Self
 from unittest import mock
 
 from tests.chaos.ledger import Ledger
+from tests.chaos.logs import TICK_S, FilesTraffic, append
 from tests.chaos.network import DRIVER_SIDE, GATEWAY_SIDE, Network
 from tests.chaos.parts import Event, Part
 from tests.chaos.receiver import Receiver
 from tests.chaos.shim import Machine, compiled
 from tests.chaos.traffic import traffic_of
-from tests.chaos.turn import APART, WITH_TIME, Turn
+from tests.chaos.turn import APART, WITH_LOGS, WITH_TIME, Turn
 from tests.helpers import wait_until
 from wallaroo.api.places import Place
 from wallaroo.client import Sender
@@ -89,6 +90,10 @@ class System:
         """Directory of journal and outbox."""
         self.faults = directory / "faults"
         self.faults.mkdir()
+        self.logs = [directory / name for name in ("0", "1")]
+        """What an application reads that reads files."""
+        for log in self.logs:
+            log.touch()
         self.traffic = traffic_of(turn.application)
         self.ledger = Ledger(preloaded(keys), self.traffic.entries)
         self.receiver = Receiver(self.ledger)
@@ -132,6 +137,8 @@ class System:
         for number in range(STREAMS):
             names = [f"s{number}k{key}" for key in range(KEYS)]
             self._spawn(self._send, f"stream {number}", self._rate, itertools.cycle(names))
+        if isinstance(self.traffic, FilesTraffic):
+            self._spawn(self._write, self.traffic)
         if self._keys:
             chance = random.Random(1)
             known = (f"p{chance.randrange(self._keys)}" for _ in itertools.count())
@@ -263,7 +270,7 @@ class System:
         (machine,) = self.machines.values()
         arguments = [
             *("run", str(self.turn.file), *self._traffic, *self._query),
-            *("--state-dir", str(self.state)),
+            *("--state-dir", str(self.state), "--", *self._own_arguments),
         ]
         return Part(arguments, self._environment(machine), self._note)
 
@@ -277,18 +284,24 @@ class System:
         gateway = [
             *("gateway", str(self.turn.file), *self._traffic, "--token-file", str(token)),
             *("--listen", f"{GATEWAY_SIDE}:{port}", "--chunks-port", str(chunks_port)),
-            *("--state-dir", str(self.gateway_files)),
+            *("--state-dir", str(self.gateway_files), "--", *self._own_arguments),
         ]
         driver = [
             *("driver", str(self.turn.file), *self._addresses, *self._query),
             *("--gateway", f"{DRIVER_SIDE}:{port}", "--token-file", str(token)),
             *("--master", f"local[{WORKERS}]", "--state-dir", str(self.state)),
+            *("--", *self._own_arguments),
         ]
         machines = [self.machines["the gateway"], self.machines["the driver"]]
         return [
             Part(arguments, self._environment(machine), self._note)
             for arguments, machine in zip([gateway, driver], machines, strict=True)
         ]
+
+    @property
+    def _own_arguments(self) -> list[str]:
+        """The arguments of the application itself."""
+        return ["--logs", str(self.directory)] if self.turn.application in WITH_LOGS else []
 
     @property
     def _addresses(self) -> list[str]:
@@ -357,6 +370,12 @@ class System:
                         sender.send(self.traffic.message(self.ledger, name)[1])
         except RuntimeFailure as error:
             self.problems.append(f"{stream}: {error}")
+
+    def _write(self, traffic: FilesTraffic) -> None:
+        """Write one tick after the other to the logs; in the end, close what is open."""
+        while not self._ending.wait(TICK_S):
+            append(traffic.tick(self.ledger), self.logs)
+        append(traffic.close(), self.logs)
 
     def _spawn(self, function: object, *arguments: object) -> None:
         assert callable(function)

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import wallaroo
 from tests.chaos.ledger import Ledger
+from tests.chaos.logs import FilesTraffic, Line
 from tests.chaos.system import KEYS, PRELOADED, STREAMS, preloaded
-from tests.chaos.traffic import MarketSpreadTraffic, WordCountTraffic
-from tests.chaos.turn import APPLICATIONS, FILES_WITH_TOPICS, MARKET_SPREAD, WORD_COUNT
+from tests.chaos.traffic import MarketSpreadTraffic, WordCountTraffic, traffic_of
+from tests.chaos.turn import (
+    APPLICATIONS,
+    FILES,
+    FILES_WITH_TOPICS,
+    MARKET_SPREAD,
+    MEETING,
+    PARTITIONS,
+    WITH_LOGS,
+    WORD_COUNT,
+)
 from wallaroo.testing import load, simulate
 
 TWO_SOURCES = ["--in", "127.0.0.1:0,127.0.0.1:0", "--out", "127.0.0.1:1"]
@@ -22,7 +33,7 @@ MOST_MS = 400
 """Longest time between two messages: keys are silent for shorter and longer than sessions last."""
 
 
-@pytest.mark.parametrize("name", APPLICATIONS)
+@pytest.mark.parametrize("name", [name for name in APPLICATIONS if name not in WITH_LOGS])
 def test_each_message_is_put_out_once(name: str) -> None:
     chance, ledger, now_ns = random.Random(name), Ledger(), wallaroo.hours(500_000)
     application = load(str(APPLICATIONS[name]), ADDRESSES)
@@ -38,6 +49,36 @@ def test_each_message_is_put_out_once(name: str) -> None:
     verdict = ledger.judge()
     assert verdict.messages == MESSAGES
     assert verdict.wrong == []
+
+
+@pytest.mark.parametrize("name", [FILES, MEETING, PARTITIONS])
+def test_messages_of_several_logs_are_right_in_the_order_of_time(name: str) -> None:
+    assert _wrong_of_logs(name, lambda lines: lines) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [(FILES, "lost"), (MEETING, "miscounted"), (PARTITIONS, "lost")]
+)
+def test_one_log_before_the_others_fails(name: str, kind: str) -> None:
+    wrong = _wrong_of_logs(name, lambda lines: sorted(lines, key=lambda line: line[0]))
+    assert [reason for reason in wrong if kind in reason]
+
+
+def _wrong_of_logs(name: str, order: Callable[[list[Line]], list[Line]]) -> list[str]:
+    """What is wrong if the lines of all logs come in this *order*."""
+    traffic = traffic_of(name)
+    assert isinstance(traffic, FilesTraffic)
+    ledger = Ledger(entries=traffic.entries)
+    file = {**APPLICATIONS, **FILES_WITH_TOPICS}[name]
+    application = load(str(file), [*ADDRESSES, "--read", "t", "--brokers", "127.0.0.1:2"])
+    sources = [source.name for source in application.sources if source.name != "Port"]
+    lines = [line for _ in range(100) for line in traffic.tick(ledger)] + traffic.close()
+    sent = [(sources[log % len(sources)], line) for log, line in order(lines)]
+    ledger.note(simulate(application, sent).outputs)
+    ledger.wait_for_all(0.0)
+    verdict = ledger.judge()
+    assert verdict.messages > 500
+    return verdict.wrong
 
 
 def test_no_word_counts_as_seen_before_the_first_line() -> None:

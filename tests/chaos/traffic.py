@@ -9,7 +9,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from tests.chaos.ledger import Ledger
-from tests.chaos.turn import MARKET_SPREAD, WORD_COUNT
+from tests.chaos.turn import FILES, MARKET_SPREAD, MEETING, PARTITIONS, WORD_COUNT
 from tests.helpers import ROOT
 from wallaroo.testing import load
 
@@ -103,7 +103,15 @@ class MarketSpreadTraffic(Traffic):
 
 def traffic_of(application: str) -> Traffic:
     """What is sent to the application of this name."""
-    kinds = {WORD_COUNT: WordCountTraffic, MARKET_SPREAD: MarketSpreadTraffic}
+    from tests.chaos.logs import FilesTraffic, JoinTraffic, PartitionsTraffic
+
+    kinds = {
+        WORD_COUNT: WordCountTraffic,
+        MARKET_SPREAD: MarketSpreadTraffic,
+        PARTITIONS: PartitionsTraffic,
+        FILES: FilesTraffic,
+        MEETING: JoinTraffic,
+    }
     return kinds.get(application, Traffic)()
 
 

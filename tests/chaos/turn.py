@@ -8,12 +8,18 @@ from pathlib import Path
 _FOLDER = Path(__file__).parent / "applications"
 APPLICATIONS = {
     name: _FOLDER / f"{name}.py"
-    for name in ("counting", "levels", "windows", "timers", "sessions", "asking", "joins")
+    for name in (
+        *("counting", "levels", "windows", "timers", "sessions", "asking", "joins"),
+        *("files", "meeting"),
+    )
 }
 """Their files, by name."""
+FILES, MEETING, PARTITIONS = "files", "meeting", "partitions"
+WITH_LOGS = frozenset({FILES, MEETING})
+"""Applications that read two files as well."""
 WITH_LEVELS = frozenset({"levels", "windows", "sessions", "asking", "joins"})
 """Applications with several states in a path."""
-WITH_TIME = frozenset({"windows", "timers", "sessions", "joins"})
+WITH_TIME = frozenset({"windows", "timers", "sessions", "joins", FILES, MEETING})
 """Applications with outputs that come as time passes."""
 WORD_COUNT, MARKET_SPREAD = "word-count", "market-spread"
 TOGETHER, APART = "together", "apart"
@@ -30,6 +36,7 @@ FILES_WITH_TOPICS = {
         "counting": "topics",
         WORD_COUNT: "word_count_topics",
         MARKET_SPREAD: "market_spread_topics",
+        PARTITIONS: "partitions",
     }.items()
 }
 """Files of the applications that run in shapes with topics, by name."""
@@ -47,6 +54,14 @@ class Turn:
 
     def __str__(self) -> str:
         return f"{self.application}, {self.shape}"
+
+    @property
+    def exists(self) -> bool:
+        """Whether the application can be in this shape."""
+        if self.application == PARTITIONS:
+            return self.shape in TOPIC_SOURCES
+        files = FILES_WITH_TOPICS if self.shape in WITH_TOPICS else APPLICATIONS
+        return self.application in files
 
     @property
     def file(self) -> Path:

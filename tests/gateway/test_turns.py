@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from tests.gateway.harness import NOWHERE, U32
 from tests.helpers import PATIENCE_S
 from wallaroo.connectors.python.resolve import CustomSource
-from wallaroo.gateway.turns import Turn, turns_among
-from wallaroo.model.order import END
+from wallaroo.gateway.turns import SURE_S, Turn, turns_among
+from wallaroo.model.order import BEGINNING, END
 
 
 class Clock:
@@ -57,6 +57,27 @@ def test_a_source_that_does_not_deliver_is_left_out_after_a_while() -> None:
     assert [(log["event"], log["source"]) for log in logs] == [("source left out", "source 1")]
     two.reads(4)
     assert one.limit(6) == 4
+
+
+def test_a_source_holds_nobody_up_only_while_it_looks_and_finds_nothing() -> None:
+    clock = Clock()
+    one, two = turns(2, clock)
+    two.rests()
+    clock.now += SURE_S
+    assert one.limit(5) == END
+    clock.now += 20.0  # all have stood still
+    assert one.limit(5) == BEGINNING
+    two.rests(clock.now - 20.0)
+    two.goes_on()
+    assert one.limit(5) == BEGINNING
+    waiting = threading.Thread(target=one.limit, args=(5, PATIENCE_S))
+    waiting.start()
+    two.rests()
+    waiting.join(PATIENCE_S)
+    assert not waiting.is_alive()
+    two.ends()
+    clock.now += 100.0
+    assert one.limit(5) == END
 
 
 def test_a_source_that_waits_for_its_turn_or_delivers_is_not_left_out() -> None:

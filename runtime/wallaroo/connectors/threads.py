@@ -225,7 +225,7 @@ class SourceThread(ConnectorThread[_SourceT], Generic[_SourceT, _PositionT]):
     def _end(self) -> None:
         self.ended = True
         if self._turn is not None:
-            self._turn.rests()
+            self._turn.ends()
 
     def _has_room(self) -> bool:
         """Whether the journal has room for more messages of this source, now or after a while."""

@@ -1,11 +1,13 @@
 """Turns of sources whose messages meet in steps with event time: the one with the earliest goes.
 
-A source that has nothing to deliver at the moment holds nobody up. For one that has, and does not
-deliver it, the others wait for a while.
+A source that has nothing to deliver at the moment holds nobody up, if it has looked just now: all
+may have stood still. For one that has something, and does not deliver it, the others wait for a
+while.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +19,9 @@ from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Source
 from wallaroo.model.order import BEGINNING, END, sources_in_order
 
+SURE_S = 1.0
+"""Seconds for which it holds that a source has nothing to deliver, if it does not look again."""
+
 log = structlog.get_logger("wallaroo.gateway")
 
 
@@ -27,7 +32,7 @@ class _Member:
     name: str
     idle_s: float
     heard: float
-    """Time of its last report, by a monotonic clock."""
+    """Time of its last report, or of its last look for messages, by a monotonic clock."""
     at: int | None = BEGINNING
     """The time that none of its next messages is before; None if it has nothing to deliver."""
     waits: bool = False
@@ -73,15 +78,24 @@ class Turn:
         with self._changed:
             self._tell(at)
 
-    def rests(self) -> None:
-        """Note that this source has nothing to deliver now."""
-        if self._own.at is not None:
-            with self._changed:
-                self._tell(None)
+    def rests(self, looked: float | None = None) -> None:
+        """Note that this source had nothing to deliver when it *looked*; None for now."""
+        looked = self._clock() if looked is None else looked
+        if self._own.at is None and looked - self._own.heard < SURE_S / 2:
+            self._own.heard = looked
+            return
+        with self._changed:
+            self._tell(None)
+            self._own.heard = looked
+
+    def ends(self) -> None:
+        """Note that this source has nothing to deliver any more."""
+        self.rests(math.inf)
 
     def goes_on(self) -> None:
-        """Note that this source is delivering."""
-        self._own.heard = self._clock()
+        """Note that this source is delivering, if it is."""
+        if self._own.at is not None:
+            self._own.heard = self._clock()
 
     def _tell(self, at: int | None, *, waits: bool = False) -> None:
         own = self._own
@@ -91,8 +105,9 @@ class Turn:
 
     def _limit(self) -> int:
         now = self._clock()
+        others = (m for m in self._others if m.at is not None or now - m.heard > SURE_S)
         return min(
-            (m.at for m in self._others if m.at is not None and _counts(m, now)), default=END
+            (BEGINNING if m.at is None else m.at for m in others if _counts(m, now)), default=END
         )
 
 

@@ -63,6 +63,19 @@ def test_records_wait_until_each_partition_has_come_as_far_or_has_no_more() -> N
     assert made.lanes.bound_ns == END
 
 
+def test_a_partition_at_its_end_holds_up_once_the_brokers_say_that_it_has_more() -> None:
+    made = Lane(2)
+    made.ends = {0: 1, 1: 1}
+    made.add(record(0, 0, 10), record(1, 0, 11))
+    assert made.lanes.at_end == [0, 1]
+    made.lanes.told({0: 1, 1: 3})  # all have stood still, and records have come meanwhile
+    made.ends = {0: 2, 1: 3}
+    made.add(record(0, 1, 30))
+    assert made.take() == [10, 11]
+    made.add(record(1, 1, 20), record(1, 2, 29))
+    assert made.take() == [20, 29, 30]
+
+
 def test_a_partition_of_which_nothing_comes_is_left_out_after_a_while() -> None:
     made = Lane(2, idle_s=10.0)
     made.ends = {0: 9, 1: 9}

@@ -1,6 +1,6 @@
 """Whatever fails: each message counts once, in order, and each output keeps its number.
 
-More seeds than usual: WALLAROO_WORLD_SEEDS=1000000.
+More seeds than usual: WALLAROO_WORLD_SEEDS=1000000. Other ones: WALLAROO_WORLD_FIRST=1000000.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 from tests.gateway.simulation.world import World
 
 _SEEDS = int(os.environ.get("WALLAROO_WORLD_SEEDS", "2000"))
+_FIRST = int(os.environ.get("WALLAROO_WORLD_FIRST", "0"))
 _PARTS = 4
 _WINDOWS = (
     "kill",
@@ -37,7 +38,7 @@ _WINDOWS = (
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_each_message_counts_once_whatever_fails(part: int, tmp_path: Path) -> None:
     windows: Counter[str] = Counter()
-    for seed in range(part, _SEEDS, _PARTS):
+    for seed in range(_FIRST + part, _FIRST + _SEEDS, _PARTS):
         directory = tmp_path / str(seed)
         directory.mkdir()
         with pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import islice, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -52,6 +52,8 @@ class _Lane:
         self.times = Timeline()
         self.heard = heard
         """When it was last heard of."""
+        self.next = 0
+        """The offset after what has come."""
         self.is_at_end = False
         """Whether the brokers have no more of it."""
         self.is_left_out = False
@@ -107,10 +109,20 @@ class Lanes:
             at = self._time_of(event) if event.error() is None else None
             self._lanes[event.partition() or 0].add(event, at, now)
         for partition, last in {event.partition() or 0: event for event in events}.items():
-            next_ = (last.offset() or 0) + (last.error() is None)
-            self._lanes[partition].is_at_end = last.error() is not None or next_ >= end_of(
-                partition
-            )
+            lane = self._lanes[partition]
+            lane.next = (last.offset() or 0) + (last.error() is None)
+            lane.is_at_end = last.error() is not None or lane.next >= end_of(partition)
+
+    @property
+    def at_end(self) -> list[int]:
+        """The partitions that were at their ends when they were heard of."""
+        return [partition for partition, lane in self._lanes.items() if lane.is_at_end]
+
+    def told(self, ends: Mapping[int, int]) -> None:
+        """Take where partitions end, as the brokers say now."""
+        for partition, end in ends.items():
+            lane = self._lanes[partition]
+            lane.is_at_end, lane.heard = lane.next >= end, self._clock()
 
     @property
     def next_ns(self) -> int | None:

@@ -25,6 +25,7 @@ from wallaroo.connectors.kafka.resolve import KafkaSource
 from wallaroo.connectors.threads import SourceThread, SourceThreads
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.journal.write_buffer import Reached
+from wallaroo.gateway.turns import SURE_S
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.order import END
@@ -47,7 +48,7 @@ _AGAIN_S = 2.0
 _STILL_S = 120.0
 """Seconds between looks whether partitions that do not move have records: more than a fetch may
 take on a slow network."""
-_SURE_S = 0.25
+_SAME_S = 0.25
 """Seconds in which no topic is deleted, recreated and filled again up to where it was read."""
 
 log = structlog.get_logger("wallaroo.gateway")
@@ -95,6 +96,8 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
         """Records that wait for their turn; None if the source is not read in the order of time."""
         self._paused: set[int] = set()
         """Partitions of which nothing comes, as too much waits."""
+        self._polled = 0.0
+        """When the client was last asked for records."""
 
     def samples(self) -> Iterator[Sample]:
         """Lag, bytes and errors since the gateway started."""
@@ -124,11 +127,15 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
                     self._looked_at = {}
                     continue  # librdkafka pauses when its own buffer is full
                 wait_s = _WAIT_S if self._lanes is None or self._lanes.next_ns is None else 0.0
+                before, self._polled = self._polled, time.monotonic()
                 fetched: list[Fetched] = []
                 if (first := consumer.poll(wait_s)) is not None:
                     fetched = [first, *consumer.consume(_AT_ONCE, 0)]
                     self._make_sure()
                 if self._lanes is not None:
+                    if time.monotonic() - before > SURE_S:  # records may have come everywhere
+                        ends = self._bounds(consumer, self._lanes.at_end)
+                        self._lanes.told({at: end for at, (_, end) in ends.items()})
                     fetched = self._in_order(consumer, self._lanes, fetched)
                 if fetched:
                     if (event := self._take(fetched)) is not None:
@@ -267,14 +274,14 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
             KafkaProblem: It does not, or no broker answers.
         """
         now = time.monotonic()
-        if self._asked is not None and (self._asked.done() or now - self._sure >= _SURE_S):
+        if self._asked is not None and (self._asked.done() or now - self._sure >= _SAME_S):
             asked, self._asked = self._asked, None
             self._compare(*self._client.answered(asked))
             self._sure = self._asked_at
-        if now - self._sure >= _SURE_S:
+        if now - self._sure >= _SAME_S:
             self._compare(*self._client.describe())
             self._sure = time.monotonic()
-        elif self._asked is None and now - self._sure >= _SURE_S / 2:
+        elif self._asked is None and now - self._sure >= _SAME_S / 2:
             self._asked, self._asked_at = self._client.ask(), now
 
     def _compare(self, topic_id: str, partitions: list[int]) -> list[int]:
@@ -401,7 +408,7 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
             taken = lanes.take(self._turn.limit(at, 0.0 if fetched else _WAIT_S), _AT_ONCE)
         if lanes.next_ns is None:
             bound = lanes.bound_ns
-            self._turn.rests() if bound == END else self._turn.reads(bound)
+            self._turn.rests(self._polled) if bound == END else self._turn.reads(bound)
         else:  # waiting records do not mean that the client has stopped reading
             self._looked_at = {}
         if (full := lanes.full(self._paused)) != self._paused:

@@ -39,10 +39,13 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
         self._times = Timeline()
         self._limit, self._asked = BEGINNING, 0.0
         """Time up to which messages may be handed in, and when that was asked."""
+        self._looked = time.monotonic()
+        """When the reader was last asked for a message."""
 
     def _read(self) -> None:
         """Take messages until they end, or until stopped."""
         try:
+            self._looked = time.monotonic()
             messages = self._source.reader.read(_unpickled(self._reached))
             with contextlib.ExitStack() as at_end:
                 if callable(close := getattr(messages, "close", None)):
@@ -55,6 +58,7 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
                         return
                     if self._stopping.is_set():
                         return
+                    self._looked = time.monotonic()
         except FrameError as error:
             self._end_early(described(error))
 
@@ -99,7 +103,7 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
     def _rest(self) -> None:
         if self._turn is not None:
             self._asked = 0.0
-            self._turn.rests()
+            self._turn.rests(self._looked)
 
 
 open_sources = functools.partial(SourceThreads, PythonSourceReader)
