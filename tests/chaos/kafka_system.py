@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.chaos.kafka_ends import TopicReader, TopicSender
-from tests.chaos.logs import TICK_S, FilesTraffic
+from tests.chaos.logs import SETTLE_S, TICK_S, FilesTraffic
 from tests.chaos.parts import Event
 from tests.chaos.system import BURST_S, KEYS, PATIENCE_S, RATE, STREAMS, System
 from tests.chaos.turn import MARKET_SPREAD, TOPIC_SINKS, TOPIC_SOURCES, Turn
@@ -206,11 +206,13 @@ class KafkaSystem(System):
             if self._sending.is_set():
                 lines, closed = traffic.tick(self.ledger), False
             elif not closed:
+                time.sleep(SETTLE_S)
                 lines, closed = traffic.close(), True
             else:
                 continue
             sender.send((b"%d" % log, line) for log, line in lines)
             sender.flush()
+        time.sleep(SETTLE_S)
         sender.send((b"%d" % log, line) for log, line in traffic.close())
         self._close(sender)
 

@@ -17,6 +17,8 @@ from tests.chaos.traffic import Traffic
 
 TICK_S = 0.05
 """Time between two ticks, by the clock."""
+SETTLE_S = 2.0
+"""Time after which each log was looked at again: what is much later than the rest waits for it."""
 _TICK = 60
 """Seconds of the messages' time that pass with one."""
 _BEGIN = 1_577_836_800

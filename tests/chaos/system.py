@@ -20,7 +20,7 @@ from typing import Self
 from unittest import mock
 
 from tests.chaos.ledger import Ledger
-from tests.chaos.logs import TICK_S, FilesTraffic, append
+from tests.chaos.logs import SETTLE_S, TICK_S, FilesTraffic, append
 from tests.chaos.network import DRIVER_SIDE, GATEWAY_SIDE, Network
 from tests.chaos.parts import Event, Part
 from tests.chaos.receiver import Receiver
@@ -375,6 +375,7 @@ class System:
         """Write one tick after the other to the logs; in the end, close what is open."""
         while not self._ending.wait(TICK_S):
             append(traffic.tick(self.ledger), self.logs)
+        time.sleep(SETTLE_S)
         append(traffic.close(), self.logs)
 
     def _spawn(self, function: object, *arguments: object) -> None:
