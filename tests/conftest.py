@@ -11,6 +11,7 @@ import structlog
 from hypothesis import settings
 
 from tests.processes import (
+    pytest_collect_file,
     pytest_collection_modifyitems,
     pytest_xdist_auto_num_workers,
     pytest_xdist_make_scheduler,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tests.spark.in_process import InProcess
 
 __all__ = [  # hooks
+    "pytest_collect_file",
     "pytest_collection_modifyitems",
     "pytest_xdist_auto_num_workers",
     "pytest_xdist_make_scheduler",

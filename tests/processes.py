@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
+from collections.abc import Generator
+from functools import cache
+from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 
+_ROOT = Path(__file__).parents[1]
 _FOLDERS = ("tests/kafka/", "tests/connectors/sql/")
 """Folders whose tests share a broker or a database."""
+_SESSION = re.compile(r"\b(on_spark: InProcess|session: SparkSession)\b")
+"""What a test has among its arguments that uses the session of its process."""
 _ASKED_FOR = ("cluster", "slow")
 """Marks of tests that only their mark asks for."""
 _MOST = 8
@@ -20,8 +28,16 @@ sys.dont_write_bytecode = False
 
 
 def scope_of(test: str) -> str:
-    """The file of *test*, an id, or its folder: one process runs all tests of it."""
-    return next(filter(test.startswith, _FOLDERS), test.split("::", 1)[0])
+    """The scope of *test*, an id, which is that of its file."""
+    return _scope_of_file(test.split("::", 1)[0])
+
+
+@cache
+def _scope_of_file(file: str) -> str:
+    """*file*, its folder, or one scope for all that use a session: one process alone starts it."""
+    if file.startswith("tests/") and _SESSION.search((_ROOT / file).read_text()):
+        return "session"
+    return next(filter(file.startswith, _FOLDERS), file)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -39,6 +55,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     scheduler = LoadScopeScheduling(config, log)
     scheduler._split_scope = scope_of
     return scheduler
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no doctests in tests: each process would look through all of them."""
+    return [found for found in (yield) if not isinstance(found, DoctestModule)]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

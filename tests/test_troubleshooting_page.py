@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 
 import pytest
 
@@ -13,6 +14,7 @@ MESSAGE = re.compile(r"^### `(.+)`$", re.MULTILINE)
 EXPLAINED = MESSAGE.findall((ROOT / "docs" / "troubleshooting.md").read_text())
 
 
+@cache
 def texts() -> set[str]:
     """Every text of the runtime, with … in place of what it is filled with."""
     found = set[str]()
@@ -26,14 +28,11 @@ def texts() -> set[str]:
     return found
 
 
-TEXTS = texts()
-
-
 @pytest.mark.parametrize("message", EXPLAINED)
 def test_an_explained_message_is_one_of_the_code(message: str) -> None:
     # what the code quotes with ` cannot stand in a heading that is code
     pattern = re.compile(".*".join(map(re.escape, message.split("…"))), re.DOTALL)
-    assert any(pattern.match(text) for text in TEXTS)
+    assert any(pattern.match(text) for text in texts())
 
 
 def test_there_are_as_many_as_a_user_may_meet() -> None:
