@@ -171,3 +171,35 @@ def application_setup(args):
     assert result.exit_code == 0, result.output
     assert result.stdout.split() == ["4", "2"]
     assert "late" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("time", "outputs", "late"), [("time", ["4", "2"], False), ("None", ["2", "2"], True)]
+)
+def test_files_of_one_source_are_simulated_in_the_order_of_time(
+    tmp_path: Path, time: str, outputs: list[str], late: bool
+) -> None:
+    (tmp_path / "a.csv").write_text("at\n1\n3\n70000000000\n")
+    (tmp_path / "b.csv").write_text("at\n2\n5\n80000000000\n")
+    (tmp_path / "app.py").write_text(
+        f"""
+import wallaroo
+from tests.model.test_order import BY_EVENT
+
+def number(row):
+    return int(row["at"])
+
+def time(number):
+    return number
+
+def application_setup(args):
+    rows = wallaroo.CSVSourceConfig("*.csv", number, time={time})
+    rows = wallaroo.source("rows", rows).key_by(lambda number: 0)
+    sink = wallaroo.FileSinkConfig("out.txt", wallaroo.encoder(str), framing="lines")
+    return wallaroo.build_application("files", rows.to(BY_EVENT).to_sink(sink))
+"""
+    )
+    result = CliRunner().invoke(main, ["simulate", str(tmp_path / "app.py"), "--until", "100"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.split() == outputs
+    assert ("late message" in result.stderr) == late

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import glob
+import heapq
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wallaroo.api.connectors import MessageSource
 from wallaroo.connectors.python.resolve import CustomSource
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.order import Timeline, time_function
 from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.rows import decoding_rows
 
 Within = tuple[int, ...]
 """A place in a file."""
-Position = tuple[str, Within]
-"""Name of a file, and what of it has been read."""
+Position = tuple[str, Within, *tuple[tuple[str, Within], ...]]
+"""Name of the last file that was begun, and what of it has been read; then the same of those before
+it that have more, the last one first."""
+_Row = tuple[int, str, Within, bytes]
+"""Time of a row, its file, its place there, and itself packed; rows go in this order."""
+TimeOf = Callable[[bytes], int | None]
+"""From a packed row to its time; None if it has none."""
 ALL = -1
 """Last part of the place of the last row: there was no more."""
 
 
 class RowFiles(MessageSource[Position]):
-    """Reads the rows of files, one file after the other in the order of their names.
+    """Reads the rows of files, in the order of the names of files or in that of time.
 
     Args:
         path: A file, a directory or a pattern.
@@ -34,26 +43,74 @@ class RowFiles(MessageSource[Position]):
         self._path = path
         self._follow = follow
 
-    def read(self, position: Position | None) -> Iterator[tuple[bytes, Position] | None]:
-        """See `MessageSource.read`."""
-        name, within = position or ("", ())
-        finished = ""
+    def read(
+        self, position: Position | None, time_of: TimeOf | None = None
+    ) -> Iterator[tuple[bytes, Position] | None]:
+        """See `MessageSource.read`; with *time_of*, files are read in the order of time.
+
+        Of more than `at_once` files, those with the first names are; when one ends, the next joins.
+        """
+        if self._is_one:
+            time_of = None  # there are no others to read it in order with
+        begun: dict[str, Within] = {}
+        if position is not None:
+            name, within, *earlier = position
+            begun = dict([*reversed(earlier), (name, within)])
+        waiting, last = deque(begun), max(begun, default="")
         while True:
             found = self._files()
             if not (found or self._follow or position is not None):
                 raise RuntimeFailure(self._nothing())
-            if name not in {"", finished} and name not in found and within[-1:] != (ALL,):
-                msg = f"{self._parent / name} is gone, but only a part of it is known to be read"
-                raise RuntimeFailure(msg)
-            for file in sorted(one for one in found if one >= name and one > finished):
-                begin = within if file == name else ()
-                for payload, place in self._rows(found[file], begin):
-                    name, within = file, place
-                    yield payload, (name, within)
-                finished = file
+            waiting.extend(sorted(name for name in found if name > last))
+            last = max(waiting, default=last)
+            yield from self._merged(waiting, found, begun, time_of)
             if not self._follow:
                 return
             yield None
+
+    def _merged(
+        self,
+        waiting: deque[str],
+        found: Mapping[str, Path],
+        begun: dict[str, Within],
+        time_of: TimeOf | None,
+    ) -> Iterator[tuple[bytes, Position]]:
+        """Yield the rows of the files *waiting*, with *begun*, what was read of each, after it."""
+        heap: list[tuple[_Row, Iterator[_Row]]] = []
+        while waiting or heap:
+            if waiting and len(heap) < (1 if time_of is None else self.at_once):
+                name = waiting.popleft()
+                if name not in begun:  # all others that are known are open, or finished
+                    for one in begun.keys() - {file for (_, file, *_), _ in heap}:
+                        del begun[one]
+                    begun[name] = ()
+                rows = self._timed(name, found.get(name), begun[name], time_of)
+                row = next(rows, None)
+            else:
+                row, rows = heapq.heappop(heap)
+                while row is not None and not (heap and heap[0][0] < row):
+                    _, name, begun[name], payload = row
+                    (last, within), *earlier = reversed(begun.items())
+                    yield payload, (last, within, *earlier)
+                    row = next(rows, None)
+            if row is not None:
+                heapq.heappush(heap, (row, rows))
+            elif name != max(begun):
+                del begun[name]
+
+    def _timed(
+        self, name: str, file: Path | None, begin: Within, time_of: TimeOf | None
+    ) -> Iterator[_Row]:
+        """Yield the rows of a file after *begin*; None if it is gone."""
+        if file is None:
+            if begin and begin[-1] != ALL:
+                msg = f"{self._parent / name} is gone, but only a part of it is known to be read"
+                raise RuntimeFailure(msg)
+            return
+        times = Timeline()
+        for payload, place in self._rows(file, begin):
+            at = 0 if time_of is None else times.reached(time_of(payload))
+            yield at, name, place, payload
 
     def __str__(self) -> str:
         return f"file {self._path}" if self._is_one else f"files {self._path}"
@@ -112,13 +169,25 @@ class RowFiles(MessageSource[Position]):
 
     suffix: str
     """How the names of files in a directory end."""
+    at_once: int
+    """How many files are open together, to be read in the order of time."""
 
     @abstractmethod
     def _rows(self, file: Path, begin: Within) -> Iterator[tuple[bytes, Within]]:
         """Yield packed rows after *begin*, each with its place."""
 
 
-def row_source(config: Any, context: SourceContext, reader: RowFiles) -> CustomSource:
+@dataclass(frozen=True)
+class RowSource(CustomSource):
+    """A source that reads rows of files."""
+
+    reader: RowFiles = field(compare=False)
+
+    def read_in_order(self, position: Any) -> Iterator[tuple[bytes, Any] | None]:  # noqa: D102
+        return self.reader.read(position, time_function(self))
+
+
+def row_source(config: Any, context: SourceContext, reader: RowFiles) -> RowSource:
     """The source that *config* describes, whose rows *reader* reads."""
     decode: Callable[[Any], Any] = dict
     place = context.declared_at
@@ -126,7 +195,7 @@ def row_source(config: Any, context: SourceContext, reader: RowFiles) -> CustomS
         decode, place = context.decode(), context.place
         context.check_takes("a row, which is a dict: write lambda row: …, or no decoder")
     decode = decoding_rows(decode)
-    return CustomSource(context.name, context.frames, decode, place, reader, runs_code=False)
+    return RowSource(context.name, context.frames, decode, place, reader, runs_code=False)
 
 
 def problems_of_columns(columns: object) -> Iterator[str]:

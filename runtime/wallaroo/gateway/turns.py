@@ -62,6 +62,11 @@ class Turn:
         self._others = [member for other, member in members.items() if other != index]
         self._changed, self._clock = changed, clock
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether there are no other sources."""
+        return not self._others
+
     def limit(self, at: int, wait_s: float = 0.0) -> int:
         """Return up to which time this source may deliver now.
 

@@ -86,6 +86,10 @@ class Source(Endpoint):
         """Its messages as `MessageSource.read` yields them; None if they exist only at run time."""
         return None
 
+    def read_in_order(self, position: Any) -> Iterator[tuple[bytes, Any] | None] | None:
+        """The same, in the order of time if they come from several files."""
+        return self.read(position)
+
     def given(self, payload: Any) -> Any:
         """*payload* as its decoder takes it, where a test or a file gives the payload alone."""
         return payload

@@ -26,6 +26,7 @@ from wallaroo.codecs.waiting import without_waiting
 from wallaroo.errors import UsageError
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
+from wallaroo.model.order import sources_in_order
 from wallaroo.resolution.application import resolve
 from wallaroo.testing._run import Run, Simulation, UnlistedKeysWarning, source_of
 from wallaroo.testing._watched_entities import Suspects
@@ -148,8 +149,12 @@ def messages_of(application: Any, source: str, position: Any = None) -> Iterator
         >>> list(itertools.islice(messages_of(builder.build(), "Numbers"), 3))
         [('Numbers', 1), ('Numbers', 2), ('Numbers', 3)]
     """
-    found = source_of(_resolved(application), source)
-    if (items := found.read(position)) is None:
+    resolved = _resolved(application)
+    found = source_of(resolved, source)
+    index = resolved.sources.index(found)
+    in_order = any(index in indices for indices in sources_in_order(resolved))
+    items = found.read_in_order(position) if in_order else found.read(position)
+    if items is None:
         msg = f"source {source!r} listens on {found.where}, so it has no messages to read"
         raise UsageError(msg)
     for item in items:

@@ -327,3 +327,21 @@ def test_sources_that_meet_are_read_in_the_order_of_time(
         for payload in U32.split(block.data)
     ]
     assert times == sorted([*range(100), *range(0, 90, 3)])
+
+
+def test_a_source_that_meets_no_other_is_asked_for_no_times(feeding: Feeding) -> None:
+    def time_of(_number: bytes) -> int:
+        asked.set()
+        return 0
+
+    asked = threading.Event()
+    source = CustomSource("alone", U32, bytes, NOWHERE, Numbers(10), time=time_of)
+    turns = turns_among([0], [source], time.monotonic)
+    reader = PythonSourceReader(
+        ConnectorContext(feeding.journal, feeding.store.outbox, turns=turns), 0, source
+    )
+    feeding.readers.append(reader)
+    reader.start()
+    wait_until(lambda: reader.ended)
+    assert feeding.messages() == numbers(10)
+    assert not asked.is_set()

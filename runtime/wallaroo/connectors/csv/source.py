@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.connectors.rotation import FollowedFile, Trail, has
-from wallaroo.connectors.row_files import ALL, Position, RowFiles, Within
+from wallaroo.connectors.row_files import ALL, Position, RowFiles, TimeOf, Within
 from wallaroo.errors import FrameError, RuntimeFailure
 from wallaroo.wire.rows import malformed_row, packed_row
 
@@ -33,6 +33,7 @@ class CSVRows(RowFiles):
     """
 
     suffix = ".csv"
+    at_once = 64
 
     def __init__(
         self,
@@ -48,16 +49,18 @@ class CSVRows(RowFiles):
         self._columns = None if columns is None else list(columns)
         self._max_frame = max_frame
 
-    def read(self, position: Position | None) -> Iterator[tuple[bytes, Position] | None]:
-        """See `MessageSource.read`."""
+    def read(
+        self, position: Position | None, time_of: TimeOf | None = None
+    ) -> Iterator[tuple[bytes, Position] | None]:
+        """See `RowFiles.read`."""
         if not (self._follow and self._is_one):
-            yield from super().read(position)
+            yield from super().read(position, time_of)
             return
         followed, file, offset = FollowedFile(self._path), self._path, 0
         match position:
-            case (_, (offset, device, inode, checksum)):
+            case (_, (offset, device, inode, checksum), *_):
                 file, offset = followed.found((offset, device, inode, checksum))
-            case (_, (offset, *_)):  # of a run that did not follow it
+            case (_, (offset, *_), *_):  # of a run that did not follow it
                 pass
         while True:
             with file.open("rb") as stream:

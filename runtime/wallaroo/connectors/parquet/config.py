@@ -32,7 +32,8 @@ class ParquetSourceConfig(AnySource[Result_co]):
         follow: Whether to wait for files with later names, which must be complete when they
             appear. If False, the source ends.
         time: From a message to its time, by which the source is read in the order of time with
-            others; see "Several sources" in the documentation of windows.
+            others, and its files with each other; see "Several sources" in the documentation of
+            windows.
         idle: For how long others wait for it if it has more and cannot be read; a minute if None.
 
     Example:

@@ -12,6 +12,8 @@ from wallaroo.wire.rows import malformed_row, packed_row
 
 _BATCH_ROWS = 1024
 """Rows of a file that are in memory at a time."""
+_BUFFER_BYTES = 64 * 1024
+"""Bytes of a column that are read at a time: with the defaults, its whole row group is."""
 
 
 class ParquetRows(RowFiles):
@@ -24,6 +26,7 @@ class ParquetRows(RowFiles):
     """
 
     suffix = ".parquet"
+    at_once = 16
 
     def __init__(self, path: Path, columns: Sequence[str] | None, *, follow: bool) -> None:
         super().__init__(path, follow=follow)
@@ -37,7 +40,7 @@ class ParquetRows(RowFiles):
             return
         first, done = begin or (0, 0)
         try:
-            opened = pq.ParquetFile(file)
+            opened = pq.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         except pa.ArrowInvalid as error:
             msg = f"{file} is not a Parquet file: {error}"
             raise FrameError(msg) from None

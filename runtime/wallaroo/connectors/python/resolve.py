@@ -39,6 +39,9 @@ class CustomSource(Source):
     def read(self, position: Any) -> Iterator[tuple[bytes, Any] | None]:  # noqa: D102
         return self.reader.read(position)
 
+    def read_in_order(self, position: Any) -> Iterator[tuple[bytes, Any] | None]:  # noqa: D102
+        return self.read(position)
+
 
 @dataclass(frozen=True)
 class CustomSink(Sink):

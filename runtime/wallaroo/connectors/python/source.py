@@ -46,7 +46,9 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
         """Take messages until they end, or until stopped."""
         try:
             self._looked = time.monotonic()
-            messages = self._source.reader.read(_unpickled(self._reached))
+            source = self._source
+            read = source.read if self._turn is None else source.read_in_order
+            messages = read(_unpickled(self._reached))
             with contextlib.ExitStack() as at_end:
                 if callable(close := getattr(messages, "close", None)):
                     at_end.callback(close)
@@ -88,7 +90,7 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
 
     def _wait_for_turn(self, payload: bytes) -> bool:
         """Wait until it is the turn of *payload*; returns whether it is, before a stop."""
-        if self._turn is None or self._time_of is None:
+        if self._turn is None or self._turn.is_alone or self._time_of is None:
             return True
         at = self._times.reached(self._time_of(payload))
         if time.monotonic() - self._asked >= _ASK_S:
