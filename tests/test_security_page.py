@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.connectors.http.test_memory import TIMES
-from tests.formats.test_hostile import SWELLING
+from tests.formats.test_hostile import SWELLING, TO_STATE
 from tests.helpers import ROOT
 from tests.kafka import test_memory as memory
 from wallaroo.cli.gateway import gateway
@@ -104,13 +104,17 @@ def test_the_limits_that_the_page_names_are_those_of_the_code(sentence: str) -> 
 
 def test_the_charts_have_the_memory_that_the_page_names() -> None:
     templates = "".join(file.read_text() for file in (ROOT / "helm/wallaroo/templates").iterdir())
-    gateway, executor = re.findall(r"\(list \. (\d+) (\d+)\)", templates)
+    gateway, executor = re.findall(r"\(list \. (\d+) (\d+) (\d+)\)", templates)
     if gateway[1] != str(4 * TIMES):
         gateway, executor = executor, gateway
     assert f"a gateway has {gateway[0]} MiB for the first rows and {4 * TIMES} times" in PAGE
     assert f"an executor has {executor[0]} MiB outside of Java's heap" in PAGE
-    assert f"and {executor[1]} times the largest frame, which is one message of JSON" in PAGE
-    assert f"{executor[1]} times its size in JSON" in PAGE
+    assert f"and {executor[1]} times what is in progress at a time" in PAGE
+    assert executor[1:] == (str(TO_STATE), "16")
+    assert gateway[2] == "0"
+    assert (
+        f"the largest frame ({VALUES['exports']['defaults']['maxFrameBytes'] // MIB} MiB)" in PAGE
+    )
 
 
 @pytest.mark.parametrize(

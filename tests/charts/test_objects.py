@@ -396,7 +396,7 @@ def test_limits_and_policies_reach_gateway_and_driver(helm: Helm) -> None:
     assert "--accept-lost-journal" not in arguments(helm.objects("market-spread"), "-driver")
 
 
-@pytest.mark.parametrize(("mib", "gateway", "executor"), [(16, 1024, 768), (1, 664, 393)])
+@pytest.mark.parametrize(("mib", "gateway", "executor"), [(16, 1024, 1904), (1, 664, 1184)])
 def test_memory_follows_from_the_largest_frame(
     helm: Helm, mib: int, gateway: int, executor: int
 ) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -215,6 +216,36 @@ def test_a_message_takes_at_most_so_many_times_its_size() -> None:
     assert done.returncode == 0, done.stderr
     for swelling, times in zip(SWELLING, done.stdout.split(), strict=True):
         assert float(times) <= swelling.times, swelling
+
+
+TO_STATE = 48
+"""How many times its size a message of JSON takes in each process on its way to a state."""
+_WAY_CHILD = """
+import marshal, resource, sys
+from pathlib import Path
+from tests.formats.test_hostile import _MEASURED, DECODERS, listed
+from wallaroo.dataflow.message_snapshots import packed, snapshot, unpacked
+file = Path(sys.argv[2])
+def taken():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = taken()
+if file.exists():
+    message = unpacked(marshal.loads(file.read_bytes()))
+else:
+    message = DECODERS["json"](listed(sys.argv[1].encode())(_MEASURED))
+    file.write_bytes(marshal.dumps(packed([snapshot(message)])))
+print((taken() - before) / _MEASURED)
+"""
+
+
+@pytest.mark.parametrize("item", ["[],", "{},", '{"a":1},', '"ab",'])
+def test_a_message_takes_so_many_times_its_size_on_its_way_to_a_state(
+    item: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", _WAY_CHILD, item, str(tmp_path / "message")]
+    for _process in ("first stage", "partition"):
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+        assert float(done.stdout) <= TO_STATE
 
 
 @settings(deadline=None)  # the first one asks the registry

@@ -212,7 +212,7 @@ spec:
 {{- $values := .Values.executor -}}
 {{- $conf := dict
   "spark.executor.memory" $values.memory
-  "spark.executor.memoryOverhead" ($values.memoryOverhead | default (printf "%dm" (include "wallaroo.memory" (list . 368 25) | int)))
+  "spark.executor.memoryOverhead" ($values.memoryOverhead | default (printf "%dm" (include "wallaroo.memory" (list . 368 48 16) | int)))
   "spark.kubernetes.executor.request.cores" $values.cpuRequest
   "spark.kubernetes.container.image.pullPolicy" .Values.image.pullPolicy
 -}}

@@ -156,7 +156,7 @@ spec:
               protocol: TCP
           {{- include "wallaroo.probes" $values | nindent 10 }}
           resources:
-            {{- $limit := printf "%sMi" (include "wallaroo.memory" (list . 640 24)) }}
+            {{- $limit := printf "%sMi" (include "wallaroo.memory" (list . 640 24 0)) }}
             {{- merge (dict) $values.resources (dict "limits" (dict "memory" $limit)) | toYaml | nindent 12 }}
           securityContext:
             {{- toYaml .Values.securityContext | nindent 12 }}

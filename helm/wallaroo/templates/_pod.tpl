@@ -126,10 +126,10 @@ annotations:
 {{- end }}
 
 {{/*
-MiB that a container needs: those at the beginning, and so many times the largest frame. SECURITY.md says
-how many times its size a frame takes.
+MiB that a container needs: those at the beginning, and so many times the largest frame and what else is in
+progress. SECURITY.md says how many times its size a frame takes.
 */}}
 {{- define "wallaroo.memory" -}}
 {{- $frame := div (add (int64 (index . 0).Values.maxFrameBytes) 1048575) 1048576 -}}
-{{- add (index . 1) (mul (index . 2) $frame) -}}
+{{- add (index . 1) (mul (index . 2) (add $frame (index . 3))) -}}
 {{- end }}
