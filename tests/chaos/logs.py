@@ -26,8 +26,8 @@ _WINDOW, _NEAR = 300, 300
 _PAUSE = 3600
 """Seconds after which everything that was open has closed."""
 _KEYS = [f"l{number}" for number in range(20)]
-_MOST_OPEN = 200
-"""Messages of a key that may wait for those with which they are joined."""
+_MOST_BEHIND = 100
+"""How many messages of a key may come out before one that was sent before them."""
 _WRONG = 0
 """What takes the place of a count: no message is the one with this number."""
 
@@ -138,7 +138,8 @@ class JoinTraffic(FilesTraffic):
             due = [str(other) for other, at in known if abs(at - time) <= _NEAR] or ["None"]
             found = self._found[key, first]
             is_complete = self._now > time + _NEAR and sorted(found) == sorted(due)
-            may_be = {*found} <= {*due} and len(found) <= len(due) and len(lefts) < _MOST_OPEN
+            may_be = {*found} <= {*due} and len(found) <= len(due)
+            may_be = may_be and number - first < _MOST_BEHIND
             if may_be and not is_complete:
                 break
             lefts.popleft()
