@@ -7,6 +7,7 @@ import csv
 import io
 import itertools
 import tempfile
+import tracemalloc
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -429,3 +430,31 @@ def test_a_file_of_parquet_that_has_become_shorter_is_told(tmp_path: Path) -> No
     write(file, [{"n": 1}])
     with pytest.raises(RuntimeFailure, match="is shorter than what has been read of it"):
         read(parquet(file), position)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_row_over_the_limit_is_read_in_pieces_and_told(tmp_path: Path, *, follow: bool) -> None:
+    size = 64 << 20
+    file = tmp_path / "rows.csv"
+    with file.open("wb") as stream:
+        stream.write(b"a,b\n1,2\n" + b'3,"open\n')
+        for _ in range(64):
+            stream.write(b"x" * (size // 64))
+        stream.write(b"\n5,6\n" + b"y" * 2000 + (b"\n" if follow else b""))
+    source = rows_of_csv(file, follow=follow)
+    tracemalloc.start()
+    rows = [item for item in itertools.takewhile(bool, source.read(None)) if item is not None]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < size // 16
+    assert [DECODE(rows[number][0]) for number in (0, 3)] == [
+        {"a": "1", "b": "2"},
+        {"a": "5", "b": "6"},
+    ]
+    told = "a row of {} bytes; the limit is 1000: raise --max-frame; it begins with b'{}"
+    for number, bytes_, letter in ((2, size + 1, "x"), (4, 2000 + follow, "y")):
+        with pytest.raises(ValueError, match=f"{file}, before byte [0-9]+: ") as told_of:
+            DECODE(rows[number][0])
+        assert told.format(bytes_, letter) in str(told_of.value)
+    for number, (_, position) in enumerate(rows):
+        assert list(itertools.takewhile(bool, source.read(position))) == rows[number + 1 :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from wallaroo.connectors.rotation import FollowedFile, Trail, has
 from wallaroo.connectors.row_files import ALL, Position, RowFiles, TimeOf, Within
 from wallaroo.errors import FrameError, RuntimeFailure
+from wallaroo.wire.refusals import beginning
 from wallaroo.wire.rows import malformed_row, packed_row
 
 _PIECE_BYTES = 64 * 1024
@@ -98,7 +99,7 @@ class CSVRows(RowFiles):
             if record is None:
                 yield None
                 continue
-            raw, values, following = record
+            raw, values, following, size = record
             if names is None:
                 head += len(raw)
                 if trail.offset < head:
@@ -106,6 +107,10 @@ class CSVRows(RowFiles):
                 if values:  # not an empty line
                     names = self._header(file, values)
                     stream.seek(trail.offset)
+                continue
+            if size:
+                trail.pass_over(size)
+                yield malformed_row(f"{file}, before byte {trail.offset}: {values}")
                 continue
             trail.note(raw)
             if following:
@@ -119,8 +124,22 @@ class CSVRows(RowFiles):
         """Yield the records from where *stream* is; None to wait for more."""
         cutter, grows = _Cutter(self._delimiter, self._max_frame), followed is not None
         while True:
-            line = stream.readline()
-            if line and (line.endswith(b"\n") or not grows):
+            line = stream.readline(self._max_frame + 1)
+            if len(line) > self._max_frame and not line.endswith(b"\n"):
+                if (record := cutter.end()) is not None:  # a row with an open quote before it
+                    yield record._replace(following=True)
+                    continue
+                size = yield from self._rest_of_line(stream, trail, followed)
+                if size is None:
+                    return  # it was truncated
+                size += len(line)
+                record = _Record(
+                    b"",
+                    f"a row of {size} bytes; the limit is {self._max_frame}: raise --max-frame; it "
+                    f"begins with {beginning(line)}",
+                    size=size,
+                )
+            elif line and (line.endswith(b"\n") or not grows):
                 record = cutter.add(line)
             elif followed is not None and grows:  # what has no line feed may be in mid line
                 stream.seek(-len(line), 1)
@@ -137,6 +156,22 @@ class CSVRows(RowFiles):
                 return
             if record is not None:
                 yield record
+
+    def _rest_of_line(
+        self, stream: BufferedReader, trail: Trail, followed: FollowedFile | None
+    ) -> Generator[None, None, int | None]:
+        """Read the rest of a line in pieces; returns how long it is, or None if it is gone."""
+        size, end = 0, b""
+        while end != b"\n":
+            piece = stream.readline(_PIECE_BYTES)
+            size, end = size + len(piece), piece[-1:]
+            if not piece:
+                if followed is None or followed.is_left(stream.fileno()):
+                    break
+                yield None
+                if not has(stream.fileno(), trail.seen):
+                    return None
+        return size
 
     def _header(self, file: Path, values: Sequence[str] | str) -> list[str]:
         if isinstance(values, str):
@@ -179,6 +214,8 @@ class _Record(NamedTuple):
     """Its values, or what is wrong with it."""
     following: bool = False
     """Whether lines after it were taken, which are to be read again."""
+    size: int = 0
+    """Bytes of a line over the limit, which is not kept."""
 
 
 class _Cutter:
