@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wallaroo.connectors import rotation
 from wallaroo.connectors.files import source as module
 from wallaroo.connectors.files.source import FileSource
 from wallaroo.errors import FrameError
@@ -98,7 +99,6 @@ def test_a_followed_file_may_be_in_mid_frame(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\0\0\0\1a\0\0\0\2b", "byte 5: the last 5 bytes are an incomplete frame"),
         (b"\0\0\0\1a\xff\xff\xff\xff", "byte 5: a frame of -1 bytes; the limit is 10"),
     ],
 )
@@ -110,6 +110,48 @@ def test_bytes_that_are_no_frame_are_told_behind_the_messages_before_them(
     assert next(reading) == (b"a", 5)
     with pytest.raises(FrameError, match=reason):
         next(reading)
+
+
+@pytest.mark.parametrize(
+    ("rest", "told"),
+    [
+        (
+            b"\0\0\0\4two",
+            "the header tells of 4 bytes, and the file has 3 of them; they begin with",
+        ),
+        (b"\0\0\0\x99two", "the header tells of 153 bytes, and the file has 3 of them"),
+        (b"\0\0", "the file ends after 2 of the 4 bytes of a header"),
+    ],
+)
+def test_a_frame_that_the_file_has_in_part_is_told_once_and_read_when_it_is_whole(
+    tmp_path: Path, rest: bytes, told: str
+) -> None:
+    path, framing = tmp_path / "frames", Framing(4, ">I", 100)
+    path.write_bytes(U32.frame(b"one") + rest)
+    source = frames(path, framing)
+    found: list[Any] = list(source.read(None))
+    first, (payload, position) = found
+    assert first == (b"one", 7)
+    assert f"{path}, byte 7: {told}" in (refusal_reason(payload) or "")
+    assert list(source.read(position)) == []
+    path.write_bytes(U32.frame(b"one") + U32.frame(b"four") + U32.frame(b"next"))
+    assert list(source.read(position)) == [(b"four", 15), (b"next", 23)]
+
+
+def test_a_rotated_file_that_ends_in_mid_frame_is_not_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rotation, "STILL_S", 0.0)
+    path = tmp_path / "frames"
+    path.write_bytes(U32.frame(b"one") + b"\0\0\0\4two")
+    following: Any = frames(path, follow=True).read(None)
+    with contextlib.closing(following):
+        assert ends(following, 2) == [(b"one", 7), None]
+        path.rename(tmp_path / "frames.1")
+        path.write_bytes(U32.frame(b"three"))
+        (payload, end), three = ends(following, 2)
+    assert "the header tells of 4 bytes, and the file has 3" in (refusal_reason(payload) or "")
+    assert (end, three) == (14, (b"three", 9))
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -151,14 +193,6 @@ def test_a_last_line_over_the_limit_without_a_line_feed_is_told(tmp_path: Path) 
     (_, (payload, end)) = read(lines(tmp_path / "lines", limit=10))
     assert "byte 3: a message of 11 bytes" in (refusal_reason(payload) or "")
     assert end == 14
-
-
-def test_a_header_for_more_than_the_file_has_is_told(tmp_path: Path) -> None:
-    (tmp_path / "frames").write_bytes(b"\0\0\0\1a\xff\xff\xff\xffbc")
-    reading = frames(tmp_path / "frames", Framing(4, ">I", 10)).read(None)
-    assert next(reading) == (b"a", 5)
-    with pytest.raises(FrameError, match="byte 5: the last 6 bytes are an incomplete frame"):
-        next(reading)
 
 
 def test_a_file_that_has_become_shorter_is_told(tmp_path: Path) -> None:

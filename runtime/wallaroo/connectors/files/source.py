@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from wallaroo.api.connectors import MessageSource
 from wallaroo.connectors.rotation import FollowedFile, Seen, Trail, has
@@ -20,8 +20,13 @@ _KEPT_BYTES = 1024
 """Bytes of a message over the limit that are kept."""
 
 
-class FileSource(MessageSource[int | Seen]):
-    """Reads frames or lines; the position of a message is the end of it.
+Position = int | tuple[int, int] | Seen
+"""The end of a message; for an incomplete frame, its beginning and the size of the file; in a file
+that is followed, what names the file as well."""
+
+
+class FileSource(MessageSource[Position]):
+    """Reads frames or lines.
 
     A file that is followed is read through its rotations.
 
@@ -40,22 +45,33 @@ class FileSource(MessageSource[int | Seen]):
         self._max_frame = max_frame
         self._follow = follow
 
-    def read(self, position: int | Seen | None) -> Iterator[tuple[bytes, int | Seen] | None]:
+    def read(self, position: Position | None) -> Iterator[tuple[bytes, Position] | None]:
         """See `MessageSource.read`."""
         if stat.S_ISFIFO(self._path.stat().st_mode):  # to open it would wait for a writer
             msg = f"{self._path} is a pipe, of which nothing can be read again: use a file"
             raise FrameError(msg)
         followed = FollowedFile(self._path) if self._follow else None
-        path, offset = self._path, position if isinstance(position, int) else 0
+        path, offset, size = self._path, position if isinstance(position, int) else 0, -1
         if isinstance(position, tuple):
-            path, offset = (path, position[0]) if followed is None else followed.found(position)
+            offset = position[0]
+            if len(position) == 2:  # noqa: PLR2004
+                size = position[1]
+            elif followed is not None:
+                path, offset = followed.found(position)
         while True:
             with path.open("rb") as file:
+                if followed is None and os.fstat(file.fileno()).st_size == size:
+                    return
                 self._check_line(file, offset)
                 file.seek(offset)
                 trail = Trail(file.fileno(), offset)
                 for payload in self._payloads(file, trail, followed):
-                    if payload is None:
+                    if isinstance(payload, _Incomplete):
+                        begin = trail.offset
+                        trail.pass_over(payload.size)
+                        here = (begin, trail.offset)
+                        yield payload.told, here if followed is None else trail.seen
+                    elif payload is None:
                         yield None
                     else:
                         yield payload, trail.offset if followed is None else trail.seen
@@ -65,8 +81,11 @@ class FileSource(MessageSource[int | Seen]):
 
     def _payloads(
         self, file: BinaryIO, trail: Trail, followed: FollowedFile | None
-    ) -> Iterator[bytes | None]:
-        """Yield the payloads of one file, with *trail* after each; None to wait for more."""
+    ) -> Iterator[bytes | _Incomplete | None]:
+        """Yield the payloads of one file, with *trail* after each; None to wait for more.
+
+        It is before a frame that is incomplete.
+        """
         rest, long = b"", None
         while True:
             block = file.read(_BLOCK_BYTES)
@@ -84,11 +103,8 @@ class FileSource(MessageSource[int | Seen]):
             yield None
         left = len(rest) if long is None else long.size
         if left and self._framing is not None:
-            msg = (
-                f"{self._path}, byte {trail.offset}: the last {left} bytes are an incomplete frame"
-            )
-            raise FrameError(msg)
-        if long is not None:  # a last line without a line feed
+            yield self._incomplete(rest if long is None else long.beginning, left, trail.offset)
+        elif long is not None:  # a last line without a line feed
             yield self._passed_over(long, trail)
         elif rest:
             trail.note(rest)
@@ -128,6 +144,19 @@ class FileSource(MessageSource[int | Seen]):
             if long is None:
                 return data, None
         return b"", long if long is not None and not long.is_complete else None
+
+    def _incomplete(self, data: bytes, size: int, offset: int) -> _Incomplete:
+        """What stands for a frame of which the file has *size* bytes, which begin with *data*."""
+        framing = self._framing
+        assert framing is not None
+        header = framing.header_length
+        what = f"the file ends after {size} of the {header} bytes of a header"
+        if size >= header:
+            length = framing.length(data[:header])
+            what = f"the header tells of {length} bytes, and the file has {size - header} of them"
+        shown = beginning(data[header:] or data)
+        told = f"{self._path}, byte {offset}: {what}; they begin with {shown}"
+        return _Incomplete(refusal(told), size)
 
     def _passed_over(self, long: _Long, trail: Trail) -> bytes:
         """What stands for *long*, with *trail* after it."""
@@ -186,6 +215,15 @@ class FileSource(MessageSource[int | Seen]):
                 rest = data[number + sum(map(len, before)) :]
                 return before, 1, rest, _Long()
         return lines, 1, rest, None
+
+
+class _Incomplete(NamedTuple):
+    """A frame at the end of a file that is incomplete."""
+
+    told: bytes
+    """What stands for it."""
+    size: int
+    """Bytes that there are of it."""
 
 
 class _Long:
