@@ -181,26 +181,24 @@ def test_lost_files_that_are_accepted_skip_nothing_new(
 
 
 def test_a_log_that_was_lost_after_a_kill_skips_nothing_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, copies: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was published after Spark's last commit is lost with it; the state before is not."""
     monkeypatch.setenv("WALLAROO_PACE", "epoch_first_s=600,epoch_least_s=600,quiet_s=600")
-    state = tmp_path / "state"
-    with Receiver("lines") as receiver, run(APP, receiver, state) as stopped:
-        _process(stopped, receiver, b"a b")
-        assert stopped.stop() == 0
+    state = shutil.copytree(copies[OLDER], tmp_path / "state")
+    before = progress_of(state).end
     with Receiver("lines") as receiver, run(APP, receiver, state) as killed:
         for _ in range(2):
             _process(killed, receiver, b"a b")
         killed.process.kill()
         killed.process.wait()
-    wait_until(lambda: read_held(state).end == 3, "the log's last message")
+    wait_until(lambda: read_held(state).end == before + 2, "the log's last message")
     shutil.rmtree(state / "log")
     options = ["--accept-lost-journal"]
     with Receiver("lines") as receiver, run(APP, receiver, state, options=options) as running:
         for number in range(1, 4):
             _process(running, receiver, b"a b")
-            assert receiver.messages[-1].endswith(b"=> %d\n" % (1 + number))
+            assert receiver.messages[-1].endswith(b"=> %d\n" % (before + number))
         assert running.stop() == 0
     _agree(state)
 
