@@ -149,7 +149,8 @@ def test_a_rotated_file_that_ends_in_mid_frame_is_not_the_last(
         assert ends(following, 2) == [(b"one", 7), None]
         path.rename(tmp_path / "frames.1")
         path.write_bytes(U32.frame(b"three"))
-        (payload, end), three = ends(following, 2)
+        found: list[Any] = ends(following, 2)
+    (payload, end), three = found
     assert "the header tells of 4 bytes, and the file has 3" in (refusal_reason(payload) or "")
     assert (end, three) == (14, (b"three", 9))
 
