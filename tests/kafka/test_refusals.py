@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,13 @@ def output(line):
 """
 
 
+def letters_in(state: str) -> list[dict[str, Any]]:
+    listing = called("dead-letters", "list", "--json", "--state-dir", state).stdout
+    return [*map(json.loads, listing.splitlines())]
+
+
 @pytest.mark.spark
+@pytest.mark.timeout(600)  # it starts Spark three times, and perhaps the broker
 def test_what_a_topic_gives_or_does_not_take_becomes_a_dead_letter_or_stops_the_run(
     broker: Broker, tmp_path: Path
 ) -> None:
@@ -38,10 +45,11 @@ def test_what_a_topic_gives_or_does_not_take_becomes_a_dead_letter_or_stops_the_
     with BackgroundRun([*command, *topics]) as running:
         broker.write(source, b"first", b"x" * 2000, b"999", b"last")
         wait_until(lambda: len(broker.values(sink)) == 2, "the outputs", PATIENCE_S)
+        # the broker has them before the gateway knows what it has refused
+        wait_until(lambda: len(letters_in(state)) == 2, "the dead letters", PATIENCE_S)
         assert running.stop() == 0
     assert broker.values(sink) == [b"first", b"last"]
-    listing = called("dead-letters", "list", "--json", "--state-dir", state).stdout
-    letters = [*map(json.loads, listing.splitlines())]
+    letters = letters_in(state)
     assert [letter["source"] for letter in letters] == ["Lines", ""]
     assert letters[0]["error"].startswith(
         f"Refused: record 1 of partition 0 of topic {source} has 2000 bytes; the limit is 1000"
@@ -49,12 +57,12 @@ def test_what_a_topic_gives_or_does_not_take_becomes_a_dead_letter_or_stops_the_
     assert "partition 999 does not exist" in letters[1]["error"]
     with BackgroundRun([*command, "--on-error", "stop", *topics]) as running:
         broker.write(source, b"998")
-        assert running.wait() == 1
+        assert running.wait(PATIENCE_S) == 1
         told = "stopped because of --on-error: sink Lines, output 4: partition 998 does not exist"
         assert any(told in event["event"] for event in running.events), running.events[-5:]
     assert broker.values(sink) == [b"first", b"last"]
     with BackgroundRun([*command, "--on-error", "Lines=stop", *topics]) as running:
         broker.write(source, b"y" * 2000)
-        assert running.wait() == 1
+        assert running.wait(PATIENCE_S) == 1
         told = f"record 5 of partition 0 of topic {source} has 2000 bytes"
         assert any(told in event["event"] for event in running.events), running.events[-5:]
