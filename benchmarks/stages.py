@@ -16,7 +16,7 @@ from benchmarks import streams
 from benchmarks.figures import Figure, Settings
 from benchmarks.loads import APPS
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.realtime.frames import pack_slot
+from wallaroo.engine.realtime.frames import given_out
 from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.partition import Partition
 from wallaroo.engine.realtime.reader import Reader
@@ -178,10 +178,11 @@ def _run(job: Job, program: Program, tasks: Sequence[bytes], count: int) -> Take
     reports = [sent[-1:] for sent in gateway.sent[1 : len(tasks) + 1]]
     partitions = [0.0] * len(tasks)
     sent = zip(java.places, java.sent[-1], strict=True)
-    frames_to = [(place - 1, frame) for place, frame in sent if place]
-    for number, slot in enumerate(slots_for(job.partitions)):
-        head = pack_slot(slot)
-        own = [(place, frame[len(head) :]) for place, frame in frames_to if frame.startswith(head)]
+    frames_to = [
+        (place - 1, *given) for place, frame in sent if place for given in given_out(frame)
+    ]
+    for number in range(job.partitions):
+        own = [(place, frame) for place, partition, frame in frames_to if partition == number]
         of_partition, from_java = _Frames(), _Frames([frame for _, frame in own])
         Partition(job, program, number, FrameSocket(of_partition), FrameSocket(from_java)).run()
         for (place, _), taken_s in zip(own, from_java.taken_s, strict=True):

@@ -17,6 +17,7 @@ A frame is
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from wallaroo.dataflow.bucket_logs import Head
@@ -48,6 +49,20 @@ def pack_slot(slot: int) -> bytes:
 def pack_for(partition: int, *parts: bytes) -> bytes:
     """A frame of *parts* for *partition*, in a frame `MANY`."""
     return b"".join((_FOR.pack(partition, sum(map(len, parts))), *parts))
+
+
+def given_out(frame: bytes) -> Iterator[tuple[int, bytes]]:
+    """The partitions and their frames in a *frame* to Java, as Java gives them out.
+
+    Example:
+        >>> list(given_out(b"".join((pack_slot(7), MANY, pack_for(1, CHUNK), pack_for(0, PART)))))
+        [(1, b'c'), (0, b'p')]
+    """
+    place = _SLOT.size + len(MANY)
+    while place < len(frame):
+        partition, size = _FOR.unpack_from(frame, place)
+        place += _FOR.size + size
+        yield partition, frame[place - size : place]
 
 
 def pack_bucket(kind: bytes, bucket: int, chunk: int = 0) -> bytes:
