@@ -10,13 +10,13 @@ def test_counts_of_several_chunks_are_reported_together() -> None:
     now = 100.0
     metrics = TaskMetrics()
     hot = HotKeys({3: "totals"}, metrics, lambda: now)
-    hot.count_all(3, ["a", "b", "a"])
+    hot.add(3, ["a", "b", "a"])
     hot.report()
     assert metrics.hot_keys == {("totals", "'a'"): 2, ("totals", "'b'"): 1}
     for _ in range(2):
         now += 0.01
-        hot.count_all(3, ["a"])
-        hot.count(3, "b", 5)
+        hot.add(3, ["a"])
+        hot.add(3, ["b"] * 5)
         hot.report()
     assert metrics.keyed == {"totals": 3}
     now += 1
@@ -30,7 +30,7 @@ def test_very_many_keys_do_not_wait() -> None:
     hot = HotKeys({0: "totals"}, metrics)
     hot.report()
     for start in range(0, 20_000, 1_000):
-        hot.count_all(0, range(start, start + 1_000))
+        hot.add(0, range(start, start + 1_000))
         hot.report()
     assert metrics.keyed == {"totals": 20_000}
 
@@ -38,6 +38,7 @@ def test_very_many_keys_do_not_wait() -> None:
 def test_of_many_messages_some_stand_for_all() -> None:
     metrics = TaskMetrics()
     hot = HotKeys({0: "totals"}, metrics)
-    hot.count_all(0, [*[7] * 16_000, *range(100, 1_000)])
+    hot.add(0, [*[7] * 16_000, *range(100, 1_000)])
     hot.report()
     assert metrics.hot_keys == {("totals", "7"): 16_000}
+    assert metrics.keyed == {"totals": 16_900}

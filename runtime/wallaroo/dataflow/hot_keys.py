@@ -10,11 +10,10 @@ from typing import Any
 from wallaroo.wire.task_metrics import TaskMetrics
 
 _REPORT_S = 0.25
-"""Seconds between two reports: to sort out the keys of each chunk would cost as much as to run it.
-"""
-_MOST_KEYS = 10_000
-"""Number of keys from which a report does not wait."""
-_FEW = 1024
+"""Seconds between two reports: to count the keys of each chunk would cost a tenth of running it."""
+_MOST_MESSAGES = 20_000
+"""Number of messages from which a report does not wait."""
+_FEW = 4_096
 """In more messages than that, only one in `_EVERY` is counted, for that number."""
 _EVERY = 16
 
@@ -36,30 +35,29 @@ class HotKeys:
     ) -> None:
         self._names = names
         self._metrics = metrics
-        self._counts: dict[int, Counter[Any]] = {number: Counter() for number in names}
+        self._keys: dict[int, list[Any]] = {number: [] for number in names}
+        """The key of each message since the last report, by state."""
         self._clock = clock
         self._due = clock()
 
-    def count(self, state: int, key: Any, messages: int = 1) -> None:
-        """Count *messages* of *key*."""
-        counts = self._counts[state]
-        counts[key] = counts.get(key, 0) + messages
-
-    def count_all(self, state: int, keys: Sequence[Any]) -> None:
-        """Count a message of each of *keys*, or of some in the place of all."""
-        if len(keys) <= _FEW:
-            self._counts[state].update(keys)
-            return
-        for key, count in Counter(keys[::_EVERY]).items():
-            if count > 1:
-                self.count(state, key, count * _EVERY)
+    def add(self, state: int, keys: Sequence[Any]) -> None:
+        """Note a message of each of *keys*."""
+        self._keys[state] += keys
 
     def report(self) -> None:
-        """Add what was counted to the metrics if that is due."""
+        """Add the counts to the metrics if that is due."""
         now = self._clock()
-        if now < self._due and all(len(counts) < _MOST_KEYS for counts in self._counts.values()):
+        if now < self._due and all(len(keys) < _MOST_MESSAGES for keys in self._keys.values()):
             return
         self._due = now + _REPORT_S
-        for state, counts in self._counts.items():
-            self._metrics.add_hot_keys(self._names[state], counts)
-            counts.clear()
+        for state, keys in self._keys.items():
+            self._metrics.add_hot_keys(self._names[state], _counted(keys), len(keys))
+            keys.clear()
+
+
+def _counted(keys: Sequence[Any]) -> Mapping[Any, int]:
+    """Messages by key: of all of them, or of some in the place of all."""
+    if len(keys) <= _FEW:
+        return Counter(keys)
+    some = Counter(keys[::_EVERY])
+    return {key: count * _EVERY for key, count in some.items() if count > 1}

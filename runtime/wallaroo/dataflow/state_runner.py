@@ -122,7 +122,7 @@ class StateRunner:
             # in bulk, because a loop would wait for the processor's cache at each entity
             entities = list(map(self._state.entities[number].get, keys, repeat(_MISSING)))
             self._compute(self._program.stages[stage_number], keys, entities, items, arrivals)
-            self._hot.count_all(number, keys)
+            self._hot.add(number, keys)
             self._results.settle()
 
     def _entity(self, number: int, key: Any) -> Any:
@@ -236,7 +236,7 @@ class StateRunner:
 
     def _take(self, stage: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
         """Run *message* through the step of *stage*, and its outputs through what follows."""
-        self._hot.count(stage.partition, key)
+        self._hot.add(stage.partition, (key,))
         if isinstance(stage.step, WindowCompute):
             self._windows.take(stage, stage.step, stamp, key, message)
             return

@@ -171,10 +171,10 @@ class TaskMetrics:
             entry = (source, at - (at - first) % step)
             arrivals[entry] = arrivals.get(entry, 0) + messages
 
-    def add_hot_keys(self, state: str, counts: Mapping[Any, int]) -> None:
-        """Count messages by key: all of them, and those of the keys with the most messages."""
-        if counts:
-            self.keyed[state] = self.keyed.get(state, 0) + sum(counts.values())
+    def add_hot_keys(self, state: str, counts: Mapping[Any, int], messages: int) -> None:
+        """Count *messages* of all keys, and by key those of the keys with the most messages."""
+        if messages:
+            self.keyed[state] = self.keyed.get(state, 0) + messages
         for key, count in _most(counts):
             entry = (state, _printable(key))
             self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count

@@ -14,7 +14,7 @@ def test_all_metrics_of_a_chunk_are_taken_once() -> None:
     metrics.entities["counts", 1] = 4
     metrics.windows["counts", 1] = WindowFigures(1, 2)
     metrics.log_bytes["counts", 1] = 5
-    metrics.add_hot_keys("counts", {"a": 6})
+    metrics.add_hot_keys("counts", {"a": 6}, 6)
     metrics.add_expired("counts")
     counted = TaskMetrics.from_json(metrics.to_json())
     assert all(vars(counted).values()), "a metric that this test does not count"
