@@ -94,6 +94,8 @@ def test_the_threat_model_says_of_each_role_what_it_can_do_and_what_not(role: st
         f"`receive.message.max.bytes` ({memory.BOUND_BYTES // 1_000_000} MB) of contents, then a "
         f"dead letter | {memory.TIMES} times its contents, and {memory.RECORD_BYTES / 1000} kB for "
         "each record | gateway",
+        f"raise the limit by {memory.TIMES} × {memory.BOUND_BYTES // 1_000_000} MB; otherwise by "
+        f"{memory.TIMES} × 1,030 × `max.message.bytes`",
         f"{JournalLimits().memory_bytes // MIB} MiB, then sources wait | "
         f"{JournalLimits().memory_bytes // MIB} MiB | gateway",
     ],
