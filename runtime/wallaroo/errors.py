@@ -74,6 +74,10 @@ def reason_of(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+ACCEPT = "--accept-lost-journal"
+"""Option that lets an application resume without what a log had, or with repeated outputs."""
+SKIP = "--skip-damaged"
+"""Option that lets an application resume without damaged messages and outputs."""
 RESTORE = "restore the log and the checkpoint from copies made at the same time"
 """What to do about a damaged file that nothing else can replace."""
 

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import wait_until
-from wallaroo.engine.realtime.reports import Reports
 from wallaroo.engine.spark.java import _pump
+from wallaroo.engine.spark.output import SparkOutput
 from wallaroo.observability import logs
 from wallaroo.observability.log_channel import Channel
 
@@ -131,7 +131,7 @@ def test_lines_of_spark_do_not_end_their_pump() -> None:
     lines = [*(line.encode("utf-8", "replace") for line in ODD), b"\xff\x00{", huge]
     last = json.dumps(EVENT).encode()
     try:
-        _pump(io.BytesIO(b"\n".join([*lines, last])), Reports().spark_line, threading.Event())
+        _pump(io.BytesIO(b"\n".join([*lines, last])), SparkOutput().line, threading.Event())
     finally:
         logs.configure()
         structlog.reset_defaults()

@@ -30,7 +30,6 @@ from wallaroo.errors import DamagedFile, WallarooError
 from wallaroo.gateway.internal_api.location import location_of, socket_in
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.selector import new_loop
-from wallaroo.gateway.server import serve
 from wallaroo.gateway.settings import GatewaySettings, check_sinks
 from wallaroo.model.application import Application
 from wallaroo.observability import log_channel, logs
@@ -160,6 +159,8 @@ class _Parent:
 async def _serve(
     application: Application, settings: GatewaySettings, parent: _Parent | None
 ) -> None:
+    from wallaroo.gateway.server import serve  # not needed for a command line
+
     if parent is None:
         await serve(application, settings, _log_ready, stop_signals=(signal.SIGTERM, signal.SIGINT))
         return

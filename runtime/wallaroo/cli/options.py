@@ -18,8 +18,7 @@ from wallaroo.cli.option_types import (
     SettingType,
 )
 from wallaroo.engine.settings import EngineSettings
-from wallaroo.gateway.consistency.agreement import ACCEPT
-from wallaroo.gateway.damage import SKIP
+from wallaroo.errors import ACCEPT, SKIP
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits

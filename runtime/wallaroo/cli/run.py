@@ -22,9 +22,11 @@ from wallaroo.cli.options import (
     TRAFFIC,
 )
 from wallaroo.cli.upstream_options import UpstreamCommand
+from wallaroo.engine.realtime.jar import jar
+from wallaroo.engine.spark.java import Java
+from wallaroo.engine.spark.user_settings import check
 from wallaroo.errors import RuntimeFailure
 from wallaroo.observability import logs
-from wallaroo.run.local import LocalRun
 from wallaroo.run.settings import LocalSettings
 from wallaroo.system.lifeline import end_with_stdin
 from wallaroo.system.tls import TLSFiles
@@ -103,7 +105,11 @@ def run(no_ui: bool, no_live: bool, child: bool, **options: Any) -> None:
         options["ui"] = None
     settings = OPTIONS.fill(options, live=not no_live)
     logs.configure(settings.log_level)
-    with LocalRun(settings, command_line) as running:
+    check(settings.engine.spark)
+    java = Java.of_driver(settings.engine.spark, settings.engine.memory, (jar(),))
+    from wallaroo.run.local import LocalRun  # loaded while Java starts
+
+    with LocalRun(settings, command_line, java) as running:
         if not running.start():
             return
         failure = running.wait()

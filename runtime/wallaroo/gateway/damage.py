@@ -7,7 +7,7 @@ from pathlib import Path
 
 import structlog
 
-from wallaroo.errors import RESTORE, DamagedFile
+from wallaroo.errors import RESTORE, SKIP, DamagedFile
 from wallaroo.gateway.contents import Contents
 from wallaroo.gateway.dead_letters.letters import Letter
 from wallaroo.gateway.dead_letters.store import DeadLetterStore
@@ -21,8 +21,6 @@ from wallaroo.wire.records import FailedMessage
 
 LOG, LETTERS = "log", "letters.db"
 """The directory of the log, and the database of dead letters, in the gateway's directory."""
-SKIP = "--skip-damaged"
-"""Option that lets an application resume without damaged messages and outputs."""
 _SHOWN_BYTES = 60
 """Bytes of what is damaged that a dead letter shows."""
 

@@ -21,7 +21,7 @@ from wallaroo.engine.realtime.engine import launch
 from wallaroo.engine.realtime.pausing import Pause
 from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.engine.settings import EngineSettings
-from wallaroo.engine.spark.java import find_java
+from wallaroo.engine.spark.java import Java, find_java
 from wallaroo.engine.spark.java_version import warn_if_outdated
 from wallaroo.engine.spark.session import Launch
 from wallaroo.gateway.internal_api.client import GatewayClient, chunks_address
@@ -52,6 +52,7 @@ class Lifecycle(ABC):
 
     Args:
         dashboard: How the dashboard is served.
+        java: Spark's virtual machine, if it has been started already; the run stops it.
 
     Raises:
         UsageError: The dashboard's token cannot be read.
@@ -62,8 +63,8 @@ class Lifecycle(ABC):
     _pause: Pause
     """Pauses it."""
 
-    def __init__(self, dashboard: DashboardSettings) -> None:
-        self._dashboard = dashboard
+    def __init__(self, dashboard: DashboardSettings, java: Java | None = None) -> None:
+        self._dashboard, self._java = dashboard, java
         file = dashboard.token_file
         self._dashboard_token = None if file is None else read_token(file)
         self._signals = StopSignals()
@@ -73,6 +74,8 @@ class Lifecycle(ABC):
 
     def __enter__(self) -> Self:
         self._stack.enter_context(private_files())
+        if self._java is not None:
+            self._stack.callback(self._java.discard)
         return self
 
     def __exit__(
@@ -143,7 +146,7 @@ class Lifecycle(ABC):
 
     def _launch(self, settings: EngineSettings, state: StateDirectory, scratch: Path) -> Launch:
         """Begin to start the engine, which takes longest; `RunningEngine` completes it."""
-        launched = launch(settings, state.layout, scratch)
+        launched = launch(settings, state.layout, scratch, self._java)
         self._stack.callback(launched.stop)
         warn_if_outdated(find_java())
         return launched

@@ -16,6 +16,8 @@ from rich.console import Console
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import UserLogs
+from wallaroo.engine.realtime.placement import is_local
+from wallaroo.engine.spark.java import Java
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -57,6 +59,7 @@ class LocalRun(Lifecycle):
     Args:
         settings: What to run.
         gateway_command: Returns the command that starts a gateway as a child of this process.
+        java: Spark's virtual machine, if it has been started already; the run stops it.
 
     Raises:
         UsageError: The dashboard's token cannot be read.
@@ -66,11 +69,14 @@ class LocalRun(Lifecycle):
         self,
         settings: LocalSettings,
         gateway_command: Command,
+        java: Java | None = None,
     ) -> None:
-        super().__init__(settings.dashboard)
+        super().__init__(settings.dashboard, java)
         self._settings = settings
         self._gateway_command = gateway_command
         self._gateway_pids: set[int] = set()
+        self._environment: dict[str, str] = {}
+        """Environment variables of the processes of this run."""
         self._reloader: Reloader | None = None
         """Lets the run go on with changed code; None if it is not to."""
 
@@ -93,6 +99,8 @@ class LocalRun(Lifecycle):
         engine_settings = gateway.with_credentials(
             replace(settings.engine, application=self._imported)
         )
+        if is_local(engine_settings.master):  # Java may have been started without it
+            engine_settings = replace(engine_settings, environment=self._environment)
         log.info(
             "starting",
             application=application.name,
@@ -342,6 +350,7 @@ class LocalRun(Lifecycle):
 
     def _set_environment(self, variables: Mapping[str, str]) -> None:
         """Set environment variables for this process and its children, until the stop."""
+        self._environment.update(variables)
         for name, value in variables.items():
             os.environ[name] = value
             self._stack.callback(os.environ.pop, name, None)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from wallaroo.engine.realtime.engine import launch
 from wallaroo.engine.settings import EngineSettings
@@ -23,16 +24,11 @@ from wallaroo.loading.loader import ApplicationRef
     [({}, "1g"), ({"spark.driver.memory": "3g"}, "3g"), ({"spark.driver.memory": "700"}, "700m")],
 )
 def test_java_gets_the_drivers_memory(
-    chosen: dict[str, str], heap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chosen: dict[str, str], heap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[str] = []
-    monkeypatch.setattr(
-        "wallaroo.engine.spark.session.Java", lambda memory, *_rest: started.append(memory)
-    )
     monkeypatch.setenv("SPARK_LOCAL_IP", "")
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
-    Launch("memory", SparkSettings("local[1]", 1, tmp_path, extra=chosen))
-    assert started == [heap]
+    assert _FakeJava.of_driver(chosen, "1g").memory == heap
 
 
 @pytest.mark.parametrize("size", ["much", "-1g", "1.5g", ""])
@@ -53,18 +49,19 @@ def test_less_memory_than_spark_needs_is_refused_with_the_least(size: str) -> No
     assert user_settings.driver_memory({}, "524288k") == "524288k"
 
 
-class _FakeJava:
+class _FakeJava(Java):
     """Java whose exceptions can be read only while it runs, as those of Py4J."""
 
     is_up = True
 
-    def __init__(self, *_arguments: object) -> None:
+    def __init__(self, memory: str = "", *_arguments: object) -> None:
         """Start nothing."""
+        self.memory = memory
 
     def connect(self) -> None:
         raise _OfJava
 
-    def ended(self, _wait_s: float) -> None:
+    def ended(self, wait_s: float = 0.0) -> None:
         """It runs."""
 
     def stop(self) -> None:
@@ -78,12 +75,9 @@ class _OfJava(Exception):
 
 
 def test_why_spark_refuses_its_settings_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("wallaroo.engine.spark.session.Java", _FakeJava)
-    monkeypatch.setattr("pyspark.SparkContext._gateway", None)  # other tests may have started it
-    monkeypatch.setenv("SPARK_LOCAL_IP", "")
-    started = Launch("refused", SparkSettings("local[1]", 1, tmp_path))
+    started = Launch("refused", SparkSettings("local[1]", 1, tmp_path), _FakeJava())
     with pytest.raises(
         RuntimeFailure, match=r"Spark did not start on local\[1\]: .*makes no sense"
     ):
@@ -116,7 +110,7 @@ def test_java_that_ran_out_of_memory_is_told_with_what_it_had(
     ending.write_text(f"#!/bin/sh\nexit {code}\n")
     ending.chmod(0o700)
     monkeypatch.setattr("wallaroo.engine.spark.java.find_java", lambda: str(ending))
-    java = Java("512m", [], lambda _line: None)
+    java = Java("512m", [])
     try:
         with pytest.raises(
             RuntimeFailure, match=r"ran out of memory .* \(-Xmx512m\): give it more"
@@ -127,14 +121,15 @@ def test_java_that_ran_out_of_memory_is_told_with_what_it_had(
 
 
 def test_java_ends_at_once_when_its_memory_runs_out() -> None:
-    lines: list[str] = []
-    java = Java("6m", [], lines.append)
-    try:
-        with pytest.raises(RuntimeFailure, match=r"Spark's Java ran out of memory .* \(-Xmx6m\)"):
-            java.connect()
-    finally:
-        java.stop()
-    assert any("OutOfMemoryError" in line for line in lines)
+    problem = r"Spark's Java ran out of memory .* \(-Xmx6m\)"
+    with capture_logs() as logs:
+        java = Java("6m", [])
+        try:
+            with pytest.raises(RuntimeFailure, match=problem):
+                java.connect()
+        finally:
+            java.stop()
+    assert any("OutOfMemoryError" in log["line"] for log in logs)
 
 
 def test_a_query_that_ran_out_of_memory_says_where_to_give_it_more() -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.realtime.placement import is_local
-from wallaroo.engine.realtime.reports import Reports
 from wallaroo.engine.realtime.settings import SETTINGS, local_master, slots_of
 from wallaroo.engine.settings import EngineSettings
-from wallaroo.engine.spark.java import TUNING
+from wallaroo.engine.spark.java import TUNING, Java
 from wallaroo.engine.spark.kubernetes import SLOTS_VARIABLE
 from wallaroo.engine.spark.session import Launch, SparkSettings
 from wallaroo.engine.spark.user_settings import check
@@ -26,8 +25,12 @@ _JAVA_OPTIONS = "spark.executor.defaultJavaOptions"
 _CORES, _CORES_REQUESTED = "spark.executor.cores", "spark.kubernetes.executor.request.cores"
 
 
-def launch(settings: EngineSettings, layout: StateLayout, scratch: Path) -> Launch:
-    """Begin to start Spark; `RunningEngine` gets the same arguments.
+def launch(
+    settings: EngineSettings, layout: StateLayout, scratch: Path, java: Java | None = None
+) -> Launch:
+    """Begin to start Spark; `RunningEngine` gets the same first arguments.
+
+    *java* is its virtual machine, if it has been started already.
 
     Raises:
         UsageError: Something that it needs is not installed.
@@ -54,7 +57,7 @@ def launch(settings: EngineSettings, layout: StateLayout, scratch: Path) -> Laun
     spark = SparkSettings(
         master, layout.partitions, scratch / "spark", settings.memory, chosen, (jar(),)
     )
-    return Launch(layout.application, spark, Reports().spark_line)
+    return Launch(layout.application, spark, java)
 
 
 def _with_jar(chosen: Mapping[str, str]) -> str:

@@ -20,7 +20,6 @@ from wallaroo.engine.realtime.checkpoint import (
     published_after,
 )
 from wallaroo.engine.realtime.jar import jar
-from wallaroo.engine.realtime.reports import Reports
 from wallaroo.engine.realtime.settings import SETTINGS, local_master
 from wallaroo.engine.realtime.state_copy import noted
 from wallaroo.engine.realtime.state_import import import_state
@@ -162,7 +161,7 @@ def session_for(
             SETTINGS,
             (jar(),),
         )
-        session = Launch(name, settings, Reports().spark_line).finish()
+        session = Launch(name, settings).finish()
         try:
             yield session.session
         finally:

@@ -1,10 +1,8 @@
-"""Logs what processes have reported and what Spark prints, with rate limits."""
+"""Logs what processes have reported, with rate limits."""
 
 from __future__ import annotations
 
 import dataclasses
-import logging
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
@@ -12,30 +10,13 @@ import structlog
 
 from wallaroo.dataflow.unlisted_keys import ADVICE, UnlistedWatch
 from wallaroo.model.application import Application
-from wallaroo.observability.logs import Repeats, relay
+from wallaroo.observability.logs import Repeats
 from wallaroo.wire.chunk_messages import News
 from wallaroo.wire.records import FailedMessage
 from wallaroo.wire.task_metrics import TaskMetrics
 
-_NOISE = re.compile(r"Using Spark's default log4j|^\s*$")
-_ECHO = re.compile(
-    r" ERROR (?:Utils: Aborting task|DataWritingSparkTask: Abort(?:ing|ed) commit for partition "
-    r"|WriteToDataSourceV2Exec: Data source write support .* (?:is aborting|aborted)\."
-    r"|Executor: Exception in task |ErrorNotifier: A fatal error has occurred\."
-    r"|StreamingShuffleReader: |StreamingShuffleClientHandler: "
-    r"|TransportResponseHandler: Still have \d+ requests? outstanding when connection from "
-    r"|TransportClientFactory: Exception while bootstrapping client "
-    r"|TransportClient: Failed to send RPC |TransportRequestHandler: Error sending result "
-    r"|MicroBatchExecution: Query .* terminated with error"
-    r"|TaskSetManager: .*Task \S+ in stage \S+ failed \d+ times; aborting job)"
-)
-"""Errors of Spark that only say that a query ends: if it fails, the driver logs why."""
-
 _MAX_KEYS = 20
 """Maximum number of unknown keys per state to log individually."""
-
-_KIND = 500
-"""Number of characters at the beginning of a line of Spark by which repeats are recognized."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -50,7 +31,7 @@ class Reports:
     """Logs what processes have reported, with rate limits.
 
     Args:
-        application: The application; None to log only Spark's output.
+        application: The application; None to leave out what is known of its states.
     """
 
     def __init__(self, application: Application | None = None) -> None:
@@ -100,14 +81,3 @@ class Reports:
             report = self._watch.note(pipeline, step, counts.unlisted, counts.entered)
             if report is not None:
                 log.warning("most messages dropped", advice=ADVICE, **dataclasses.asdict(report))
-
-    def spark_line(self, line: str) -> None:
-        """Log a line that Spark printed, unless it is known to be noise."""
-        if relay(line):
-            return
-        if _NOISE.search(line) or not self._repeats.show(re.sub(r"\d+", "0", line[:_KIND])):
-            return
-        error = " ERROR " in line and not _ECHO.search(line)
-        structlog.get_logger("spark").log(
-            logging.ERROR if error else logging.DEBUG, "spark", line=line
-        )

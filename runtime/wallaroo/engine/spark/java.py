@@ -9,18 +9,23 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import shutil
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 from wallaroo.engine.spark.class_cache import home_of, using
 from wallaroo.engine.spark.java_version import version_of
+from wallaroo.engine.spark.output import SparkOutput
+from wallaroo.engine.spark.user_settings import driver_memory
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.memory import MemoryKills
 from wallaroo.system.private_files import MASK
@@ -98,6 +103,10 @@ TUNING = (
     # code, and threads of compilers and collectors must not compete with the workers
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
+    # to compile what is called no more often than a start calls it costs it a second of a core
+    "-XX:Tier3InvocationThreshold=1000",
+    "-XX:Tier3MinInvocationThreshold=500",
+    "-XX:Tier3CompileThreshold=5000",
     # with the defaults of these, Java stops for a full collection of 100 to 200 ms whenever it
     # has compiled a few megabytes of code, or loaded some thousands of classes
     "-XX:ReservedCodeCacheSize=240m",
@@ -153,9 +162,11 @@ def spark_jars() -> Path:
 
 
 def _spark_home() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent
+    spec = find_spec("pyspark")  # to import it takes longer than to start Java
+    if spec is None or spec.origin is None:
+        msg = "the Python package pyspark is not installed; install it with pip"
+        raise UsageError(msg)
+    return Path(spec.origin).parent
 
 
 class Java:
@@ -166,8 +177,6 @@ class Java:
     Args:
         memory: Maximum heap size, in the format of `-Xmx`.
         options: Additional options of the virtual machine.
-        log_line: Called, in a thread, with each line that it or a Python process prints; during
-            shutdown only with events of workers, because interrupted work causes error messages.
         jars: Additional jars.
 
     Raises:
@@ -178,7 +187,6 @@ class Java:
         self,
         memory: str,
         options: Sequence[str],
-        log_line: Callable[[str], None],
         jars: Sequence[Path] = (),
     ) -> None:
         java = find_java()
@@ -194,8 +202,8 @@ class Java:
         self._ending = threading.Event()
         command = [
             *java_command(java, memory, [*cached, *options], jars),
-            "org.apache.spark.deploy.SparkSubmit",
-            "pyspark-shell",
+            # what `SparkSubmit` would start for PySpark, after it has sought options
+            "org.apache.spark.api.python.PythonGatewayServer",
         ]
         environment = {
             **os.environ,
@@ -215,11 +223,33 @@ class Java:
         assert self._process.stdout is not None
         self._output = threading.Thread(
             target=_pump,
-            args=(self._process.stdout, log_line, self._ending),
+            # during shutdown only events of workers are logged, as interrupted work causes errors
+            args=(self._process.stdout, SparkOutput().line, self._ending),
             name="java-output",
             daemon=True,
         )
         self._output.start()
+
+    @classmethod
+    def of_driver(cls, spark: Mapping[str, str], memory: str, jars: Sequence[Path] = ()) -> Self:
+        """Start that of a driver.
+
+        Args:
+            spark: Settings of Spark, of which those of the virtual machine apply.
+            memory: Maximum heap size, unless Spark's settings say so.
+            jars: Additional jars.
+
+        Raises:
+            UsageError: No suitable Java is installed, Spark is already running in this process, or
+                the driver's memory is not a valid size, or too little.
+        """
+        # PySpark has one virtual machine per process: an existing one would be reused, and stopped
+        if "pyspark" in sys.modules and sys.modules["pyspark"].SparkContext._gateway is not None:
+            msg = "Spark is already running in this process; use another process"
+            raise UsageError(msg)
+        os.environ.setdefault("SPARK_LOCAL_IP", spark.get("spark.driver.bindAddress", "127.0.0.1"))
+        options = shlex.split(spark.get("spark.driver.extraJavaOptions", ""))
+        return cls(driver_memory(spark, memory), options, jars)
 
     def connect(self) -> None:
         """Wait until it is ready, and set the environment variables with which PySpark connects.
@@ -290,6 +320,12 @@ class Java:
         with contextlib.suppress(ProcessLookupError):  # it has ended
             os.killpg(self._process.pid, signal.SIGKILL)  # including the agent and its processes
         self._process.wait()
+        self.stop()
+
+    def discard(self) -> None:
+        """Stop it at once, if it is still there; may be called again."""
+        if self.is_alive():
+            self.kill()
         self.stop()
 
     def stop(self) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import signal
-import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +14,7 @@ from typing import TYPE_CHECKING
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.java import Java
 from wallaroo.engine.spark.protection import protected
-from wallaroo.engine.spark.user_settings import driver_memory
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.errors import RuntimeFailure
 from wallaroo.system.private_files import DIRECTORY_MODE, MASK
 
 if TYPE_CHECKING:
@@ -140,32 +137,15 @@ class Launch:
     Args:
         name: Name of the application.
         settings: Settings of Spark.
-        log_line: Called with each line that Spark or a process prints.
+        java: Its virtual machine, if it has been started already, with the same settings.
 
     Raises:
-        UsageError: No suitable Java is installed, Spark is already running in this process, or the
-            driver's memory is not a valid size, or too little.
+        UsageError: It did not start, see `Java.of_driver`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        settings: SparkSettings,
-        log_line: Callable[[str], None] = lambda _line: None,
-    ) -> None:
-        # PySpark has one virtual machine per process: an existing one would be reused, and stopped
-        if "pyspark" in sys.modules and sys.modules["pyspark"].SparkContext._gateway is not None:
-            msg = (
-                f"{name!r} cannot start Spark, because it is already running in this process; "
-                "use another process"
-            )
-            raise UsageError(msg)
-        address = settings.extra.get("spark.driver.bindAddress", "127.0.0.1")
-        os.environ.setdefault("SPARK_LOCAL_IP", address)
+    def __init__(self, name: str, settings: SparkSettings, java: Java | None = None) -> None:
         self._name, self._settings = name, settings
-        options = shlex.split(settings.extra.get("spark.driver.extraJavaOptions", ""))
-        memory = driver_memory(settings.extra, settings.memory)
-        self._java = Java(memory, options, log_line, settings.jars)
+        self._java = java or Java.of_driver(settings.extra, settings.memory, settings.jars)
 
     def finish(self) -> Spark:
         """Wait until Spark is ready.
@@ -207,9 +187,7 @@ class Launch:
 
     def stop(self) -> None:
         """Stop what has been started, immediately; may be called again."""
-        if self._java.is_alive():
-            self._java.kill()
-        self._java.stop()
+        self._java.discard()
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@ from typing import Any
 
 import structlog
 
-from wallaroo.errors import DamagedFile
-from wallaroo.gateway.consistency.agreement import ACCEPT, held_by
+from wallaroo.errors import ACCEPT, DamagedFile
+from wallaroo.gateway.consistency.agreement import held_by
 from wallaroo.gateway.journal.openings import is_known
 from wallaroo.gateway.journal.stream_positions import REPLAYS
 from wallaroo.gateway.store import Store

@@ -13,14 +13,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from wallaroo.errors import RESTORE
+from wallaroo.errors import ACCEPT, RESTORE
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.journal.openings import Opening, departure, is_known
 from wallaroo.gateway.store import Reading, Store
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
-
-ACCEPT = "--accept-lost-journal"
-"""Option that lets an application resume without what a log had, or with repeated outputs."""
 
 
 @dataclass(frozen=True)

@@ -117,9 +117,12 @@ final class Bridge(val role: Int, name: String, listener: ServerSocketChannel) {
 }
 
 /** The parent of the processes on this machine, which forks them; `agent.py` describes it. */
-final class Agent(python: String) {
-  private val process = new ProcessBuilder(python, "-m", "wallaroo.engine.realtime.agent")
-    .redirectError(ProcessBuilder.Redirect.INHERIT).start()
+final class Agent(python: String, environment: Seq[(String, String)]) {
+  private val process = {
+    val builder = new ProcessBuilder(python, "-m", "wallaroo.engine.realtime.agent")
+    environment.foreach { case (name, value) => builder.environment().put(name, value) }
+    builder.redirectError(ProcessBuilder.Redirect.INHERIT).start()
+  }
   private val commands = new DataOutputStream(new BufferedOutputStream(process.getOutputStream))
   private val directory = new CompletableFuture[String]
   private val bridges = new ConcurrentHashMap[String, Bridge]
@@ -194,16 +197,21 @@ object Agent {
   /** Time in which the process that ended first is to be reported first. */
   val CauseFirstMs = 300L
   private var python: String = _
+  private var environment: Seq[(String, String)] = _
   @volatile private var current: Agent = _
   /** Number of the query whose processes may be here. */
   private var attempt = 0
   private val bridges = new util.HashMap[Int, Bridge]
   @volatile private var first = ""
 
-  /** Start it ahead. */
-  def start(interpreter: String): Unit = synchronized {
+  /** Start it ahead.
+    *
+    * @param variables what the environment of this JVM lacks
+    */
+  def start(interpreter: String, variables: Seq[(String, String)]): Unit = synchronized {
     python = interpreter
-    if (current == null || !current.isAlive) current = new Agent(python)
+    environment = variables
+    if (current == null || !current.isAlive) current = new Agent(python, environment)
   }
 
   /** A number for a query that is the next one here. */
@@ -217,7 +225,7 @@ object Agent {
     }
     if (job.attempt < attempt) throw new IllegalStateException("this query has been stopped")
     if (!bridges.containsKey(role)) {
-      start(python)
+      start(python, environment)
       bridges.put(role, current.start(job, role))
     }
     bridges.get(role)
@@ -253,7 +261,7 @@ final class Plugin extends SparkPlugin {
 
   override def executorPlugin(): ExecutorPlugin = new ExecutorPlugin {
     override def init(context: PluginContext, extra: util.Map[String, String]): Unit =
-      Agent.start(context.conf.get("spark.wallaroo.python"))
+      Agent.start(context.conf.get("spark.wallaroo.python"), context.conf.getExecutorEnv)
 
     override def shutdown(): Unit = Agent.stop()
   }

@@ -11,9 +11,15 @@ import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util
 
+import scala.reflect.{ClassTag, classTag}
+
 import org.apache.spark.{SparkEnv, TaskContext}
-import org.apache.spark.sql.{Encoders, ForeachWriter, SparkSession}
+import org.apache.spark.sql.{Encoder, Encoders, ForeachWriter, SparkSession}
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.encoders.AgnosticEncoder
+import org.apache.spark.sql.catalyst.encoders.AgnosticEncoders.{BinaryEncoder, EncoderField}
+import org.apache.spark.sql.catalyst.encoders.AgnosticEncoders.{PrimitiveIntEncoder, ProductEncoder}
+import org.apache.spark.sql.catalyst.encoders.AgnosticEncoders.{PrimitiveLongEncoder, StringEncoder}
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability, TableProvider}
 import org.apache.spark.sql.connector.expressions.Transform
@@ -24,7 +30,7 @@ import org.apache.spark.sql.connector.read.streaming.{SupportsRealTimeMode, Supp
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead.RecordStatus
 import org.apache.spark.sql.streaming.{MapState, OutputMode, StatefulProcessor, StreamingQuery}
 import org.apache.spark.sql.streaming.{TTLConfig, TimeMode, TimerValues, Trigger, ValueState}
-import org.apache.spark.sql.types.{BinaryType, IntegerType, StructField, StructType}
+import org.apache.spark.sql.types.{BinaryType, IntegerType, Metadata, StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** What crosses from the first stage to a partition. */
@@ -38,6 +44,23 @@ case class Place(place: Long)
 
 /** A record of a log, or a part of it. */
 case class Record(record: Array[Byte])
+
+/** Encoders of these, written out: Spark derives them by Scala's reflection, in half a second. */
+object Rows {
+  val frame: Encoder[Frame] = product("slot" -> PrimitiveIntEncoder, "data" -> BinaryEncoder)
+  val head: Encoder[Head] = product("text" -> StringEncoder, "count" -> PrimitiveLongEncoder,
+    "base_bytes" -> PrimitiveLongEncoder, "tail_bytes" -> PrimitiveLongEncoder)
+  val place: Encoder[Place] = product("place" -> PrimitiveLongEncoder)
+  val record: Encoder[Record] = product("record" -> BinaryEncoder)
+
+  private def product[T <: Product : ClassTag](fields: (String, AgnosticEncoder[_])*): Encoder[T] =
+    ProductEncoder(
+      classTag[T],
+      fields.map { case (name, encoder) =>
+        EncoderField(name, encoder, encoder.nullable, Metadata.empty)
+      },
+      None)
+}
 
 final class Provider extends TableProvider {
   override def inferSchema(options: CaseInsensitiveStringMap): StructType = Frames.schema
@@ -165,9 +188,8 @@ final class Partition(job: Job) extends StatefulProcessor[Int, Frame, Int] {
   @transient private var bridge: Bridge = _
 
   override def init(mode: OutputMode, time: TimeMode): Unit = {
-    head = getHandle.getValueState("head", Encoders.product[Head], TTLConfig.NONE)
-    log = getHandle.getMapState(
-      "log", Encoders.product[Place], Encoders.product[Record], TTLConfig.NONE)
+    head = getHandle.getValueState("head", Rows.head, TTLConfig.NONE)
+    log = getHandle.getMapState("log", Rows.place, Rows.record, TTLConfig.NONE)
     // the driver calls this as well, to learn what state there is
     if (TaskContext.get() != null)
       bridge = Agent.bridge(job, TaskContext.getPartitionId()).guarded()
@@ -272,7 +294,7 @@ object Query {
       .option("initial", initial)
       .load()
       .groupBy("slot")
-      .as[Int, Frame](Encoders.scalaInt, Encoders.product[Frame])
+      .as[Int, Frame](Encoders.scalaInt, Rows.frame)
       .transformWithState(
         new Partition(job), TimeMode.None(), OutputMode.Update())(Encoders.scalaInt)
       .writeStream
