@@ -61,9 +61,12 @@ def test_a_bucket_without_state_is_no_warning() -> None:
     """The first message of each bucket would be one, in every executor's log."""
     name = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
     script = f"""
+import sys
+import structlog
 from wallaroo.engine.spark.java import Java
 from wallaroo.engine.spark.kubernetes import _LOGGING
-java = Java("256m", [f"-Dlog4j2.configurationFile={{_LOGGING}}"], lambda line: None)
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+java = Java("256m", [f"-Dlog4j2.configurationFile={{_LOGGING}}"])
 java.connect()
 from pyspark.java_gateway import launch_gateway
 jvm = launch_gateway().jvm
