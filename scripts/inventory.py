@@ -30,8 +30,8 @@ _JAR = re.compile(r"(?P<name>.+?)-(?P<version>\d[^/]*)\.jar")
 
 def inventory() -> list[Part]:
     """Return the parts of this installation."""
-    from wallaroo.engine.spark.class_cache import home_of
     from wallaroo.engine.spark.java import find_java, spark_jars
+    from wallaroo.engine.spark.java_version import home_of
 
     java = find_java()
     return [

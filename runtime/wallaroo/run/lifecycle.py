@@ -108,6 +108,7 @@ class Lifecycle(ABC):
             self._stopped = {"during": "start"}
             return False
         log.info("ready", **ready)  # from here on, a signal lets everything be processed
+        warn_if_outdated(find_java())
         return True
 
     @abstractmethod
@@ -148,7 +149,6 @@ class Lifecycle(ABC):
         """Begin to start the engine, which takes longest; `RunningEngine` completes it."""
         launched = launch(settings, state.layout, scratch, self._java)
         self._stack.callback(launched.stop)
-        warn_if_outdated(find_java())
         return launched
 
     def _run_engine(

@@ -67,4 +67,6 @@ def test_the_first_java_that_is_new_enough_is_used(
     assert find_java() == new
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     assert find_java() != old
+    (tmp_path / "old" / "release").write_text('IMPLEMENTOR="X"\nJAVA_VERSION="17.0.1"\n')
+    assert find_java() == old  # which is not started to ask
     assert version_of(old) == JavaVersion("11.0.2", 11, date(2019, 1, 15))

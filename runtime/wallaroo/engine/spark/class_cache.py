@@ -13,14 +13,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from wallaroo.engine.spark.java_version import home_of
+
 MIN_VERSION = 25
 """Oldest Java that can have a cache."""
 _QUIET = "-Xlog:aot*=off,cds*=off"
-
-
-def home_of(java: str) -> Path:
-    """Return the home directory of the Java to which the program *java* belongs."""
-    return Path(os.path.realpath(java)).parents[1]
 
 
 def cache_of(java: str, jars: Sequence[Path]) -> Path:

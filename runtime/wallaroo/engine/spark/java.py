@@ -22,8 +22,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Self
 
-from wallaroo.engine.spark.class_cache import home_of, using
-from wallaroo.engine.spark.java_version import version_of
+from wallaroo.engine.spark.class_cache import using
+from wallaroo.engine.spark.java_version import home_of, major_version
 from wallaroo.engine.spark.output import SparkOutput
 from wallaroo.engine.spark.user_settings import driver_memory
 from wallaroo.errors import RuntimeFailure, UsageError
@@ -71,7 +71,7 @@ def find_java() -> str:
     """
     candidates = _candidates()
     for candidate in candidates:
-        if (version := version_of(candidate)) is not None and version.major >= MIN_VERSION:
+        if (version := major_version(candidate)) is not None and version >= MIN_VERSION:
             return candidate
     found = ", ".join(candidates) or "none"
     msg = (

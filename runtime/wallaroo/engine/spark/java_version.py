@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
+from pathlib import Path
 
 import structlog
 
 _TWO_QUARTERS = timedelta(days=2 * 92)
+_IN_RELEASE = re.compile(r'^JAVA_VERSION="(\d+)', re.MULTILINE)
 _VERSION = re.compile(r'version "((\d+)[^"]*)"(?: (\d{4}-\d\d-\d\d))?')
 
 log = structlog.get_logger("wallaroo")
@@ -60,6 +63,28 @@ def version_of(java: str) -> JavaVersion | None:
         return JavaVersion.parse(result.stderr)
     except (OSError, ValueError):
         return None
+
+
+def home_of(java: str) -> Path:
+    """Return the home directory of the Java to which the program *java* belongs."""
+    return Path(os.path.realpath(java)).parents[1]
+
+
+def major_version(java: str) -> int | None:
+    """The version of the program *java*, of 25.0.2 the 25; None if it is none.
+
+    It is in a file of each Java's home; to ask the program would take as long as all else before
+    Spark starts.
+    """
+    if os.access(java, os.X_OK):
+        try:
+            found = _IN_RELEASE.search((home_of(java) / "release").read_text())
+        except (OSError, ValueError):
+            found = None
+        if found is not None:
+            return int(found[1])
+    version = version_of(java)
+    return None if version is None else version.major
 
 
 def warn_if_outdated(java: str) -> None:
