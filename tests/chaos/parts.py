@@ -143,6 +143,6 @@ def _kind(pid: int, command: str) -> str | None:
         return next(kind for name, kind in kinds.items() if not name or is_connected(pid, name))
     if " wallaroo gateway " in command:
         return "gateway"
-    if "SparkSubmit" in command:
+    if "PythonGatewayServer" in command:
         return "java"
     return None

@@ -90,7 +90,7 @@ def test_executors_reach_the_gateway_by_tls_and_what_is_killed_loses_nothing(
         assert len(first) == 3
         assert forked(running) == first
         token = json.loads((tmp_path / "state" / "endpoint.json").read_text())["token"]
-        for part in ("realtime.agent", EXECUTOR, "SparkSubmit"):
+        for part in ("realtime.agent", EXECUTOR, "PythonGatewayServer"):
             parts = [psutil.Process(pid) for pid in processes(running, part)]
             assert parts
             assert not [one for one in parts if token in str((one.environ(), one.cmdline()))]
