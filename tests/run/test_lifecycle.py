@@ -31,6 +31,14 @@ def start(*_):
 Java.__init__ = start
 main()
 """
+_JAVA_IN_VAIN = """
+from wallaroo.cli.main import main
+from wallaroo.engine.spark.java import Java
+
+Java.__init__ = lambda *_: print("started")
+Java.discard = lambda _: print("discarded")
+main()
+"""
 
 
 class Parts(Lifecycle):
@@ -86,6 +94,14 @@ def test_a_signal_as_soon_as_ready_is_logged_does_not_break_off_the_start(
     monkeypatch.setattr(lifecycle, "log", SignalsOnce())
     with contextlib.suppress(OSError), Parts() as parts:
         assert parts.start()
+
+
+def test_java_that_was_started_ends_if_the_run_cannot_begin(tmp_path: Path) -> None:
+    options = ("--ui-token-file", str(tmp_path / "missing"), "--in", "127.0.0.1:0")
+    command = [sys.executable, "-c", _JAVA_IN_VAIN, "run", str(WORD_COUNT), *options]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stdout == "started\ndiscarded\n"
 
 
 def test_nothing_large_is_loaded_before_java_starts(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
@@ -106,10 +107,12 @@ def run(no_ui: bool, no_live: bool, child: bool, **options: Any) -> None:
     settings = OPTIONS.fill(options, live=not no_live)
     logs.configure(settings.log_level)
     check(settings.engine.spark)
-    java = Java.of_driver(settings.engine.spark, settings.engine.memory, (jar(),))
-    from wallaroo.run.local import LocalRun  # loaded while Java starts
+    with contextlib.ExitStack() as at_end:
+        java = Java.of_driver(settings.engine.spark, settings.engine.memory, (jar(),))
+        at_end.callback(java.discard)
+        from wallaroo.run.local import LocalRun  # loaded while Java starts
 
-    with LocalRun(settings, command_line, java) as running:
+        running = at_end.enter_context(LocalRun(settings, command_line, java))
         if not running.start():
             return
         failure = running.wait()

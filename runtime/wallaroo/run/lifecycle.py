@@ -52,7 +52,7 @@ class Lifecycle(ABC):
 
     Args:
         dashboard: How the dashboard is served.
-        java: Spark's virtual machine, if it has been started already; the run stops it.
+        java: Spark's virtual machine, if it has been started already.
 
     Raises:
         UsageError: The dashboard's token cannot be read.
@@ -74,8 +74,6 @@ class Lifecycle(ABC):
 
     def __enter__(self) -> Self:
         self._stack.enter_context(private_files())
-        if self._java is not None:
-            self._stack.callback(self._java.discard)
         return self
 
     def __exit__(

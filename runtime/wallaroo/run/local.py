@@ -59,7 +59,7 @@ class LocalRun(Lifecycle):
     Args:
         settings: What to run.
         gateway_command: Returns the command that starts a gateway as a child of this process.
-        java: Spark's virtual machine, if it has been started already; the run stops it.
+        java: Spark's virtual machine, if it has been started already.
 
     Raises:
         UsageError: The dashboard's token cannot be read.
