@@ -96,7 +96,7 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
         """Records that wait for their turn; None if the source is not read in the order of time."""
         self._paused: set[int] = set()
         """Partitions of which nothing comes, as too much waits."""
-        self._polled = 0.0
+        self._polled = time.monotonic()
         """When the client was last asked for records."""
 
     def samples(self) -> Iterator[Sample]:
@@ -133,10 +133,7 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
                     fetched = [first, *consumer.consume(_AT_ONCE, 0)]
                     self._make_sure()
                 if self._lanes is not None:
-                    if time.monotonic() - before > SURE_S:  # records may have come everywhere
-                        ends = self._bounds(consumer, self._lanes.at_end)
-                        self._lanes.told({at: end for at, (_, end) in ends.items()})
-                    fetched = self._in_order(consumer, self._lanes, fetched)
+                    fetched = self._in_order(consumer, self._lanes, fetched, before)
                 if fetched:
                     if (event := self._take(fetched)) is not None:
                         self._pass(consumer, event)
@@ -382,9 +379,11 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
         consumer.assign([TopicPartition(name, at, offset) for at, offset in offsets.items()])
 
     def _in_order(
-        self, consumer: Consumer, lanes: Lanes, fetched: Sequence[Fetched]
+        self, consumer: Consumer, lanes: Lanes, fetched: Sequence[Fetched], polled: float
     ) -> list[Fetched]:
         """Return the records whose turn it is, after *fetched* has come as well.
+
+        *polled* is when the client was asked for records the time before.
 
         Raises:
             KafkaProblem: There is something else than records of a partition.
@@ -403,6 +402,9 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
             if error is not None and error.name() != "_PARTITION_EOF" and not is_of_a_batch(event):
                 raise self._client.problem(error)
         lanes.add(fetched, end_of)
+        if time.monotonic() - polled > SURE_S:  # more may have come everywhere than was fetched
+            ends = self._bounds(consumer, lanes.at_end)
+            lanes.told({at: end for at, (_, end) in ends.items()})
         taken: list[Fetched] = []
         if (at := lanes.next_ns) is not None:
             taken = lanes.take(self._turn.limit(at, 0.0 if fetched else _WAIT_S), _AT_ONCE)
