@@ -101,7 +101,7 @@ class RowFiles(MessageSource[Position]):
     def _timed(
         self, name: str, file: Path | None, begin: Within, time_of: TimeOf | None
     ) -> Iterator[_Row]:
-        """Yield the rows of a file after *begin*; None if it is gone."""
+        """Yield the rows of *file*, which is None if it is gone, after *begin*."""
         if file is None:
             if begin and begin[-1] != ALL:
                 msg = f"{self._parent / name} is gone, but only a part of it is known to be read"

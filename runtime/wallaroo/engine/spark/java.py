@@ -103,7 +103,8 @@ TUNING = (
     # code, and threads of compilers and collectors must not compete with the workers
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    # to compile what is called no more often than a start calls it costs it a second of a core
+    # with the defaults of these, a start spends a second of a core on compiling what it calls a few
+    # hundred times
     "-XX:Tier3InvocationThreshold=1000",
     "-XX:Tier3MinInvocationThreshold=500",
     "-XX:Tier3CompileThreshold=5000",
