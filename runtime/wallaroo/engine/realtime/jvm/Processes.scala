@@ -14,6 +14,7 @@ import java.util.concurrent.TimeoutException
 
 import org.apache.spark.{SparkFiles, TaskContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
+import org.apache.spark.sql.execution.streaming.state.Ahead
 
 /** What the processes of one query run. */
 final case class Job(attempt: Int, pickled: Array[Byte]) {
@@ -260,8 +261,10 @@ final class Plugin extends SparkPlugin {
   override def driverPlugin(): DriverPlugin = null
 
   override def executorPlugin(): ExecutorPlugin = new ExecutorPlugin {
-    override def init(context: PluginContext, extra: util.Map[String, String]): Unit =
+    override def init(context: PluginContext, extra: util.Map[String, String]): Unit = {
       Agent.start(context.conf.get("spark.wallaroo.python"), context.conf.getExecutorEnv)
+      Ahead.start()
+    }
 
     override def shutdown(): Unit = Agent.stop()
   }
