@@ -67,7 +67,7 @@ def main() -> int:
     if chosen.keys and any(turn.shape != SHAPES[0] for turn in turns):
         parser.error(f"--keys requires --shape {SHAPES[0]}")
     if chosen.confirm and not history.is_there():
-        parser.error("--confirm requires Go, which builds the checker")
+        parser.error("--confirm requires Go 1.21, which builds the checker")
     if not turns:
         parser.error("none of these faults fits any of these turns")
     seed = random.SystemRandom().getrandbits(32) if chosen.seed is None else chosen.seed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,8 +11,12 @@ _CHECKER = Path(__file__).with_name("porcupine")
 
 
 def is_there() -> bool:
-    """Whether this machine can build the checker."""
-    return shutil.which("go") is not None
+    """Whether this machine can build the checker, which needs Go 1.21."""
+    if shutil.which("go") is None:
+        return False
+    told = subprocess.run(["go", "version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"go1\.(\d+)", told)
+    return version is not None and int(version[1]) >= 21  # noqa: PLR2004
 
 
 def confirm(history: Path) -> tuple[bool, str]:

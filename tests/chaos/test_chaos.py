@@ -132,7 +132,7 @@ def test_what_comes_late_again_is_doubled() -> None:
     assert ledger.judge().wrong == ["message 1 of key k was doubled"]
 
 
-@pytest.mark.skipif(not history.is_there(), reason="Go is not installed")
+@pytest.mark.skipif(not history.is_there(), reason="Go 1.21 is not installed")
 def test_porcupine_confirms_a_history_or_names_the_key(tmp_path: Path) -> None:
     kept = tmp_path / "history"
     ledger = Ledger(lambda key: {"old": 7}.get(key, 0))

@@ -30,7 +30,7 @@ OPTIONS: dict[str, tuple[click.Command, str, Any]] = {
     "driver.gatewayPatienceSeconds": (driver, "--gateway-patience", 60.0),
 }
 """The option that each value becomes as it is, and another value than the default."""
-OTHER_DEFAULTS = {"--journal-limit-gib": 3.0}
+OTHER_DEFAULTS = {"--journal-limit-gib": 3.0, "--max-frame": 1024**2}
 """Defaults of charts that suit the default sizes of volumes and pods."""
 REQUIRED = {
     gateway: ["app", "--state-dir=state", "--listen=a:1"],

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.spark
 def test_a_process_that_runs_spark_cannot_start_another(
     on_spark: InProcess, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="Spark is already running in this process"):
+    with pytest.raises(
+        UsageError, match="'other' cannot start Spark, because it is already running"
+    ):
         Launch("other", SparkSettings("local[1]", 1, tmp_path))
     assert on_spark.session.range(2).count() == 2

@@ -102,11 +102,11 @@ class Lifecycle(ABC):
         try:
             with self._signals.during_start():
                 ready = self._start()
+                warn_if_outdated(find_java())
         except StartInterrupted:
             self._stopped = {"during": "start"}
             return False
         log.info("ready", **ready)  # from here on, a signal lets everything be processed
-        warn_if_outdated(find_java())
         return True
 
     @abstractmethod

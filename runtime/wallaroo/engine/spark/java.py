@@ -14,7 +14,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -241,13 +240,9 @@ class Java:
             jars: Additional jars.
 
         Raises:
-            UsageError: No suitable Java is installed, Spark is already running in this process, or
-                the driver's memory is not a valid size, or too little.
+            UsageError: No suitable Java is installed, or the driver's memory is not a valid size,
+                or too little.
         """
-        # PySpark has one virtual machine per process: an existing one would be reused, and stopped
-        if "pyspark" in sys.modules and sys.modules["pyspark"].SparkContext._gateway is not None:
-            msg = "Spark is already running in this process; use another process"
-            raise UsageError(msg)
         os.environ.setdefault("SPARK_LOCAL_IP", spark.get("spark.driver.bindAddress", "127.0.0.1"))
         options = shlex.split(spark.get("spark.driver.extraJavaOptions", ""))
         return cls(driver_memory(spark, memory), options, jars)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from wallaroo.engine.spark.errors import cause_of
 from wallaroo.engine.spark.java import Java
 from wallaroo.engine.spark.protection import protected
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.private_files import DIRECTORY_MODE, MASK
 
 if TYPE_CHECKING:
@@ -140,10 +141,18 @@ class Launch:
         java: Its virtual machine, if it has been started already, with the same settings.
 
     Raises:
-        UsageError: It did not start, see `Java.of_driver`.
+        UsageError: Java did not start, see `Java.of_driver`, or Spark is already running in this
+            process.
     """
 
     def __init__(self, name: str, settings: SparkSettings, java: Java | None = None) -> None:
+        # PySpark has one virtual machine per process: an existing one would be reused, and stopped
+        if "pyspark" in sys.modules and sys.modules["pyspark"].SparkContext._gateway is not None:
+            msg = (
+                f"{name!r} cannot start Spark, because it is already running in this process; "
+                "use another process"
+            )
+            raise UsageError(msg)
         self._name, self._settings = name, settings
         self._java = java or Java.of_driver(settings.extra, settings.memory, settings.jars)
 
