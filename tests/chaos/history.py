@@ -16,7 +16,7 @@ def is_there() -> bool:
         return False
     told = subprocess.run(["go", "version"], capture_output=True, text=True, check=False).stdout
     version = re.search(r"go1\.(\d+)", told)
-    return version is not None and int(version[1]) >= 21  # noqa: PLR2004
+    return version is not None and int(version[1]) >= 21
 
 
 def confirm(history: Path) -> tuple[bool, str]:
