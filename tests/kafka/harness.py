@@ -168,5 +168,6 @@ def problem_of_source(client: GatewayClient, containing: str = "") -> str:
         return problem if containing in problem else ""
 
     # a request that the network has swallowed is given up after 60 s, as librdkafka has it
-    wait_until(told, f"a problem with {containing!r}", 2 * PATIENCE_S)
+    # a partition that does not move may be looked at only after two minutes
+    wait_until(told, f"a problem with {containing!r}", 3 * PATIENCE_S)
     return told()
