@@ -120,6 +120,19 @@ def test_java_that_ran_out_of_memory_is_told_with_what_it_had(
         java.stop()
 
 
+def test_a_java_that_cannot_be_started_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_bytes(b"\x7fELF of another architecture")
+    program.chmod(0o700)
+    (tmp_path / "release").write_text('JAVA_VERSION="25.0.2"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UsageError, match=f"{program} cannot be started .*; set JAVA_HOME"):
+        Java("512m", [])
+
+
 def test_java_ends_at_once_when_its_memory_runs_out() -> None:
     problem = r"Spark's Java ran out of memory .* \(-Xmx6m\)"
     with capture_logs() as logs:

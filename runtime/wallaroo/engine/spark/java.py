@@ -180,7 +180,7 @@ class Java:
         jars: Additional jars.
 
     Raises:
-        UsageError: No suitable Java is installed.
+        UsageError: No suitable Java is installed, or it cannot be started.
     """
 
     def __init__(
@@ -211,15 +211,20 @@ class Java:
             "SPARK_SCALA_VERSION": "2.13",  # as set by Spark's launcher, for executors
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection_file),
         }
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            umask=MASK,
-            start_new_session=True,  # Ctrl-C must reach only this process, which stops Java cleanly
-        )
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                umask=MASK,
+                start_new_session=True,  # Ctrl-C must reach only this process, which stops Java cleanly
+            )
+        except OSError as error:  # such as a Java for another architecture
+            self._directory.cleanup()
+            msg = f"{java} cannot be started ({error}); set JAVA_HOME to another Java"
+            raise UsageError(msg) from error
         assert self._process.stdout is not None
         self._output = threading.Thread(
             target=_pump,
