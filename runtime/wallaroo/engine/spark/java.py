@@ -219,7 +219,7 @@ class Java:
                 stderr=subprocess.STDOUT,
                 env=environment,
                 umask=MASK,
-                start_new_session=True,  # Ctrl-C must reach only this process, which stops Java cleanly
+                start_new_session=True,  # Ctrl-C must reach only this process, which stops it
             )
         except OSError as error:  # such as a Java for another architecture
             self._directory.cleanup()
