@@ -75,8 +75,9 @@ class _OfJava(Exception):
 
 
 def test_why_spark_refuses_its_settings_is_told(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)  # other tests may have started it
     started = Launch("refused", SparkSettings("local[1]", 1, tmp_path), _FakeJava())
     with pytest.raises(
         RuntimeFailure, match=r"Spark did not start on local\[1\]: .*makes no sense"
