@@ -75,7 +75,9 @@ class Viewer:
 
     def snapshot(self, at: float) -> Any:
         """The snapshot of the time *at*."""
-        wait_until(lambda: self.ask("/snapshot").json["time"] == at, f"the snapshot of {at}")
+        wait_until(
+            lambda: (self.ask("/snapshot").json or {}).get("time") == at, f"the snapshot of {at}"
+        )
         return self.ask("/snapshot").json
 
     @contextlib.contextmanager
