@@ -14,8 +14,8 @@ def is_there() -> bool:
     """Whether this machine can build the checker, which needs Go 1.21."""
     if shutil.which("go") is None:
         return False
-    told = subprocess.run(["go", "version"], capture_output=True, text=True, check=False).stdout
-    version = re.search(r"go1\.(\d+)", told)
+    output = subprocess.run(["go", "version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"go1\.(\d+)", output)
     return version is not None and int(version[1]) >= 21
 
 

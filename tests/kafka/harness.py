@@ -167,7 +167,7 @@ def problem_of_source(client: GatewayClient, containing: str = "") -> str:
         problem = client.status().sources[0].problem or ""
         return problem if containing in problem else ""
 
-    # a request that the network has swallowed is given up after 60 s, as librdkafka has it
-    # a partition that does not move may be looked at only after two minutes
+    # librdkafka gives up a request that got lost after 60 s, and a partition that does not move may
+    # be checked only after two minutes
     wait_until(told, f"a problem with {containing!r}", 3 * PATIENCE_S)
     return told()

@@ -117,9 +117,9 @@ def test_bytes_that_are_no_frame_are_told_behind_the_messages_before_them(
     [
         (
             b"\0\0\0\4two",
-            "the header tells of 4 bytes, and the file has 3 of them; they begin with",
+            "the header announces 4 bytes, but the file has 3 of them; they begin with",
         ),
-        (b"\0\0\0\x99two", "the header tells of 153 bytes, and the file has 3 of them"),
+        (b"\0\0\0\x99two", "the header announces 153 bytes, but the file has 3 of them"),
         (b"\0\0", "the file ends after 2 of the 4 bytes of a header"),
     ],
 )
@@ -151,7 +151,7 @@ def test_a_rotated_file_that_ends_in_mid_frame_is_not_the_last(
         path.write_bytes(U32.frame(b"three"))
         found: list[Any] = ends(following, 2)
     (payload, end), three = found
-    assert "the header tells of 4 bytes, and the file has 3" in (refusal_reason(payload) or "")
+    assert "the header announces 4 bytes, but the file has 3" in (refusal_reason(payload) or "")
     assert (end, three) == (14, (b"three", 9))
 
 

@@ -68,7 +68,7 @@ def test_a_partition_at_its_end_holds_up_once_the_brokers_say_that_it_has_more()
     made.ends = {0: 1, 1: 1}
     made.add(record(0, 0, 10), record(1, 0, 11))
     assert made.lanes.at_end == [0, 1]
-    made.lanes.told({0: 1, 1: 3})  # all have stood still, and records have come meanwhile
+    made.lanes.note_ends({0: 1, 1: 3})  # all have stood still, and records have come meanwhile
     made.ends = {0: 2, 1: 3}
     made.add(record(0, 1, 30))
     assert made.take() == [10, 11]

@@ -1,4 +1,4 @@
-"""What Spark prints is told, but for what the driver says better."""
+"""What Spark prints is logged, except for errors that the driver explains."""
 
 from __future__ import annotations
 

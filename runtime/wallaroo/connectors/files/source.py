@@ -70,7 +70,7 @@ class FileSource(MessageSource[Position]):
                         begin = trail.offset
                         trail.pass_over(payload.size)
                         here = (begin, trail.offset)
-                        yield payload.told, here if followed is None else trail.seen
+                        yield payload.refused, here if followed is None else trail.seen
                     elif payload is None:
                         yield None
                     else:
@@ -84,7 +84,7 @@ class FileSource(MessageSource[Position]):
     ) -> Iterator[bytes | _Incomplete | None]:
         """Yield the payloads of one file, with *trail* after each; None to wait for more.
 
-        It is before a frame that is incomplete.
+        At an incomplete frame, *trail* is still before it.
         """
         rest, long = b"", None
         while True:
@@ -146,17 +146,17 @@ class FileSource(MessageSource[Position]):
         return b"", long if long is not None and not long.is_complete else None
 
     def _incomplete(self, data: bytes, size: int, offset: int) -> _Incomplete:
-        """What stands for a frame of which the file has *size* bytes, which begin with *data*."""
+        """Return the incomplete frame of which the file has *size* bytes, beginning with *data*."""
         framing = self._framing
         assert framing is not None
         header = framing.header_length
         what = f"the file ends after {size} of the {header} bytes of a header"
         if size >= header:
             length = framing.length(data[:header])
-            what = f"the header tells of {length} bytes, and the file has {size - header} of them"
+            what = f"the header announces {length} bytes, but the file has {size - header} of them"
         shown = beginning(data[header:] or data)
-        told = f"{self._path}, byte {offset}: {what}; they begin with {shown}"
-        return _Incomplete(refusal(told), size)
+        problem = f"{self._path}, byte {offset}: {what}; they begin with {shown}"
+        return _Incomplete(refusal(problem), size)
 
     def _passed_over(self, long: _Long, trail: Trail) -> bytes:
         """What stands for *long*, with *trail* after it."""
@@ -220,10 +220,10 @@ class FileSource(MessageSource[Position]):
 class _Incomplete(NamedTuple):
     """A frame at the end of a file that is incomplete."""
 
-    told: bytes
-    """What stands for it."""
+    refused: bytes
+    """The payload that becomes its dead letter."""
     size: int
-    """Bytes that there are of it."""
+    """Bytes of it in the file."""
 
 
 class _Long:

@@ -118,8 +118,8 @@ class Lanes:
         """The partitions that were at their ends when they were heard of."""
         return [partition for partition, lane in self._lanes.items() if lane.is_at_end]
 
-    def told(self, ends: Mapping[int, int]) -> None:
-        """Take where partitions end, as the brokers say now."""
+    def note_ends(self, ends: Mapping[int, int]) -> None:
+        """Note the current end offsets of partitions, as reported by the brokers."""
         for partition, end in ends.items():
             lane = self._lanes[partition]
             lane.is_at_end, lane.heard = lane.next >= end, self._clock()

@@ -404,7 +404,7 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
         lanes.add(fetched, end_of)
         if time.monotonic() - polled > SURE_S:  # more may have come everywhere than was fetched
             ends = self._bounds(consumer, lanes.at_end)
-            lanes.told({at: end for at, (_, end) in ends.items()})
+            lanes.note_ends({at: end for at, (_, end) in ends.items()})
         taken: list[Fetched] = []
         if (at := lanes.next_ns) is not None:
             taken = lanes.take(self._turn.limit(at, 0.0 if fetched else _WAIT_S), _AT_ONCE)
