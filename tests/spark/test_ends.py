@@ -67,7 +67,7 @@ def _named(mark: str, command: str) -> int:
         (("wallaroo run ",), "short"),
         (("wallaroo gateway ", "wallaroo run "), "short"),  # while the engine asks for messages
         (("realtime.agent", "wallaroo run "), "long"),  # while a function runs
-        (("org.apache.spark.api.python.PythonGatewayServer",), "long"),
+        (("org.apache.spark.api.python.PythonGatewayServer", "wallaroo run "), "long"),
         (("wallaroo run ",), "pool"),
     ],
 )

@@ -107,10 +107,27 @@ def test_what_a_failure_says_does_not_decide_whether_it_is_final() -> None:
 @pytest.mark.usefixtures("at_once")
 def test_a_query_is_not_started_anew_where_the_engine_is_gone() -> None:
     queries = iter([Query("a worker died")])
-    ended = "Spark's Java was killed by SIGKILL"
+    ended = Failure("Spark's Java was killed by SIGKILL", final=True)
     engine = SupervisedQuery(lambda _: next(queries), lambda: ended)
     assert engine.failure() is None
-    assert engine.failure() == ended
+    assert engine.failure() == ended.reason
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_query_that_brings_the_engine_back_is_started_anew() -> None:
+    errors = [BrokenPipeError(), RuntimeFailure("there is no memory for Java")]
+    starts: Iterator[Query | Exception] = iter([Query("a worker died"), *errors, Query()])
+
+    def start(_worked: Worked) -> Query:
+        if isinstance(started := next(starts), Exception):
+            raise started
+        return started
+
+    engine = SupervisedQuery(start, lambda: Failure("Spark's Java was killed by SIGKILL"))
+    assert [engine.failure() for _ in range(5)] == [None] * 5
+    told = [restart.reason for restart in engine.last_restarts()]
+    assert told == ["a worker died", "Spark's Java was killed by SIGKILL", str(errors[1])]
+    assert (engine.restarts, engine.interruption()) == (1, None)
 
 
 @pytest.mark.usefixtures("at_once")

@@ -29,6 +29,7 @@ from wallaroo.engine.spark.checkpoint.damage import diagnose, table_problem
 from wallaroo.engine.spark.checkpoint.epochs import remove_leftovers
 from wallaroo.engine.spark.checkpoint.reader import committed_state
 from wallaroo.engine.spark.checkpoint.schemas import note_schemas
+from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.executors import Executors
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
@@ -97,7 +98,7 @@ class RunningEngine:
         """The executors; None for local Spark."""
         self._placement: Placement | None = None
         self._attempts = itertools.count(1)
-        self._spark = launched.finish()
+        self._launched, self._spark = launched, launched.finish()
         with self._spark.starting():
             if not is_local(settings.master):
                 self._executors = Executors(self._spark.session, settings.workers)
@@ -118,11 +119,14 @@ class RunningEngine:
                 settings.entity_limit_bytes,
                 token=settings.token,
             )
-            tables = partial(table_problem, self._spark.session)
             self._query = SupervisedQuery(
                 self._start_query,
-                self._spark.ended,
-                partial(diagnose, layout.checkpoint, tables),
+                self._ended,
+                partial(
+                    diagnose,
+                    layout.checkpoint,
+                    lambda file: table_problem(self._spark.session, file),
+                ),
                 partial(shortage, layout.checkpoint, scratch),
             )
 
@@ -142,6 +146,9 @@ class RunningEngine:
 
         if self._last is not None:
             self._last.stop()
+        if self._executors is None and not self._spark.is_alive():
+            remove_leftovers(self._checkpoint)
+            self._spark = self._launched.again()
         if self._placement is not None:
             self._placement.take()
         try:
@@ -158,6 +165,13 @@ class RunningEngine:
             if self._held != held:  # meanwhile
                 self._apply_hold(started)
         return started
+
+    def _ended(self) -> Failure | None:
+        """How Spark's Java ended, which local Spark survives; None while it runs."""
+        if (ended := self._spark.ended()) is None:
+            return None
+        self._spark.will_stop()
+        return Failure(ended, final=self._executors is not None)
 
     def failure(self) -> str | None:
         """Supervise it; returns why it is not restarted, or None while it runs or will run."""

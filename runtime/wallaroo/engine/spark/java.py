@@ -198,7 +198,6 @@ class Java:
         self._is_up = False
         self._memory = memory
         self._kills = MemoryKills()
-        _PY4J.setLevel(logging.NOTSET)
         self._ending = threading.Event()
         command = [
             *java_command(java, memory, [*cached, *options], jars),
@@ -261,6 +260,8 @@ class Java:
         with self._directory:
             port, secret = self._connection()
         self._is_up = True
+        _PY4J.setLevel(logging.NOTSET)
+        logging.root.addFilter(_is_news)
         os.environ["SPARK_HOME"] = str(_spark_home())
         os.environ.setdefault("JAVA_HOME", str(self._home))
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
@@ -335,6 +336,9 @@ class Java:
         if self._is_up:
             from pyspark import SparkContext
 
+            if (context := SparkContext._active_spark_context) is not None:
+                context._jsc = None  # which has ended
+                context.stop()
             if SparkContext._gateway is not None:
                 if self.is_alive():
                     SparkContext._gateway.shutdown()
@@ -352,6 +356,11 @@ class Java:
             self._process.wait()
         self._output.join(_LAST_LINES_S)  # a worker may keep it open
         self._directory.cleanup()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether *record* is not of a failed call of Py4J, which raises an error as well."""
+    return record.msg != "Exception while sending command."
 
 
 def _pump(output: IO[bytes], log_line: Callable[[str], None], ending: threading.Event) -> None:

@@ -194,6 +194,18 @@ class Launch:
             raise RuntimeFailure(msg) from error
         return Spark(session, self._java)
 
+    def again(self) -> Spark:
+        """Start it again after its virtual machine has ended; returns when it is ready.
+
+        Raises:
+            RuntimeFailure: It did not start; its virtual machine has been stopped.
+            UsageError: As for the first start.
+        """
+        settings, ended = self._settings, self._java
+        self._java = Java.of_driver(settings.extra, settings.memory, settings.jars)
+        ended.kill()
+        return self.finish()
+
     def stop(self) -> None:
         """Stop what has been started, immediately; may be called again."""
         self._java.discard()

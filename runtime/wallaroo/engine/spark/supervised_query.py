@@ -11,7 +11,7 @@ import structlog
 
 from wallaroo.engine.spark.checkpoint.damage import Diagnosis, damaged_file_in, is_damage
 from wallaroo.engine.spark.errors import Failure, cause_of
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import RuntimeFailure, WallarooError
 from wallaroo.system.restarts import Restart, Restarts
 
 log = structlog.get_logger("wallaroo")
@@ -70,7 +70,8 @@ class SupervisedQuery:
 
     Args:
         start: Starts the query, and is given what to call whenever that has published something.
-        ended: Returns how the process under the engine ended; None while it runs.
+        ended: Returns how the process under the engine ended, and whether *start* cannot bring it
+            back; None while it runs.
         diagnose: Finds out why the state cannot be read, from what Spark says.
         shortage: Says which disk is full; None if none is. The query waits until there is room.
     """
@@ -78,7 +79,7 @@ class SupervisedQuery:
     def __init__(
         self,
         start: Callable[[Callable[[], None]], Query],
-        ended: Callable[[], str | None],
+        ended: Callable[[], Failure | None],
         diagnose: Callable[[str], Diagnosis] = lambda reason: Diagnosis(reason, True),
         shortage: Callable[[], str | None] = lambda: None,
     ) -> None:
@@ -116,7 +117,7 @@ class SupervisedQuery:
         except Exception as error:  # the engine's libraries raise anything if it has ended
             cause = cause_of(str(error))
             message = f"the engine has ended ({cause}); start again with the same --state-dir"
-            return self._ended() or message
+            failure = self._ended() or Failure(message, final=True)
         return None if failure is None else self._give_up_or_wait(failure)
 
     def _give_up_or_wait(self, failure: Failure) -> str | None:
@@ -147,16 +148,15 @@ class SupervisedQuery:
         return len(self._damaged) == _MOST_DAMAGED and now - self._damaged[0] < _DAMAGED_S
 
     def _restart(self) -> Failure | None:
-        """Restart the query; returns why that failed although the engine is running, or None."""
+        """Restart the query; returns why that failed, or None."""
         try:
             self._running = self._start_anew()
         except NotYet as reason:
             self._wait(reason)
             return None
         except Exception as error:  # e.g. a helper process of Spark may have been killed
-            if self._ended() is not None:
-                raise
-            return failure_of(str(error) or type(error).__name__)
+            ended = None if isinstance(error, WallarooError) else self._ended()
+            return ended or failure_of(str(error) or type(error).__name__)
         self._restart_at = None  # not before: until here it does not run
         self._lacks = ""
         self.restarts += not self._is_planned
