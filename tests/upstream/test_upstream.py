@@ -18,7 +18,9 @@ from click.testing import CliRunner
 
 from tests.helpers import wait_until
 from tests.spark.harness import PATIENCE_S, Receiver, send
+from tests.spark.in_process import InProcess
 from wallaroo.cli.main import main
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.testing import load, messages_of, simulate
 
@@ -155,7 +157,7 @@ def by_first_word(outputs: Iterable[bytes]) -> dict[bytes, list[bytes]]:
 
 
 @contextlib.contextmanager
-def on_spark(
+def started(
     app: str,
     inputs: str,
     state: Path,
@@ -175,15 +177,15 @@ def on_spark(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("app", ["v02_warehouse", "v05_tags", "v06_lifts"])
-def test_applications_of_each_generation_run_on_spark(app: str, tmp_path: Path) -> None:
+def test_applications_of_each_generation_run_on_spark(app: str, on_spark: InProcess) -> None:
     case = next(case for case in CASES if case.app == app)
     # one source after the other: between sources, the order is that of arrival
     sent = sorted(case.sent * 20, key=lambda message: message[0], reverse=True)
-    args = ("--in", "127.0.0.1:0,127.0.0.1:0", "--out", "127.0.0.1:1")
-    due = simulate(load(FOLDER / f"{app}.py", args), sent).outputs
-    with on_spark(app, args[1], tmp_path / "state", sent) as (_, receiver):
-        received = receiver.wait_for(len(due))
-    assert by_first_word(received) == by_first_word(due)
+    reference = ApplicationRef(str(FOLDER / f"{app}.py"), case.args)
+    due = simulate(reference.load(), sent)
+    made = on_spark.run(reference, sent)
+    for sink, outputs in due.by_sink.items():
+        assert by_first_word(made.by_sink[sink]) == by_first_word(outputs)
 
 
 def totals(outputs: Iterable[bytes]) -> Counter[bytes]:
@@ -198,7 +200,7 @@ def totals(outputs: Iterable[bytes]) -> Counter[bytes]:
 def test_sources_are_found_by_the_names_of_their_addresses_on_spark(tmp_path: Path) -> None:
     sent = [(source, payload) for source, payload, _ in DOORS] * 10
     options = ["--", "--seconds", "1"]
-    with on_spark("v07_doors", NAMED[1], tmp_path / "state", sent, options) as (_, receiver):
+    with started("v07_doors", NAMED[1], tmp_path / "state", sent, options) as (_, receiver):
         due = Counter({b"front": 20, b"back": 50})
         wait_until(lambda: totals(receiver.messages) == due, "all windows to close")
 
@@ -206,7 +208,7 @@ def test_sources_are_found_by_the_names_of_their_addresses_on_spark(tmp_path: Pa
 @pytest.mark.spark
 def test_a_source_of_unlisted_keys_is_warned_of_on_spark(tmp_path: Path) -> None:
     sent = [("Trams", b"\1a"), *[("Trams", b"\7d")] * 30]
-    with on_spark("v03_depots", "127.0.0.1:0", tmp_path / "state", sent, header=1) as (running, _):
+    with started("v03_depots", "127.0.0.1:0", tmp_path / "state", sent, header=1) as (running, _):
         told = running.wait_for_event("most messages dropped", PATIENCE_S)
         dropped = running.wait_for_event("unknown key dropped", PATIENCE_S)
     assert (told["source"], told["state"], told["listed"]) == (
