@@ -64,7 +64,6 @@ def _named(mark: str, command: str) -> int:
 @pytest.mark.parametrize(
     ("victims", "message"),
     [
-        (("wallaroo run ",), "short"),
         (("wallaroo gateway ", "wallaroo run "), "short"),  # while the engine asks for messages
         (("realtime.agent", "wallaroo run "), "long"),  # while a function runs
         (("org.apache.spark.api.python.PythonGatewayServer", "wallaroo run "), "long"),
