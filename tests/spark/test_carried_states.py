@@ -17,6 +17,7 @@ import pytest
 
 import wallaroo
 from tests.spark.harness import Receiver, called, run, send
+from tests.spark.test_state import NAME
 from wallaroo.testing import load, simulate
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
@@ -161,7 +162,7 @@ def older(value: Any) -> Any:
 
 
 def test_states_go_on_in_other_partitions_with_all_that_is_due(tmp_path: Path) -> None:
-    app, first, second = tmp_path / "carried.py", tmp_path / "first", tmp_path / "second"
+    app, first, second = tmp_path / "carried.py", tmp_path / NAME, tmp_path / f"{NAME} too"
     before, after = messages(0, 4), messages(4, 2)
     addresses = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
     app.write_text(AFTER + STEPS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +40,14 @@ def words(export: str) -> dict[str, Any]:
     return found
 
 
-def test_entities_are_told_while_the_application_runs_and_carried_when_it_is_stopped(
+def test_entities_are_told_while_the_application_runs_and_when_it_is_stopped(
     tmp_path: Path,
 ) -> None:
-    first, second = tmp_path / NAME, tmp_path / f"{NAME} too"
-    at = ("--state-dir", str(first))
-    with Receiver("lines") as receiver, run(APPS / "word_count", receiver, first) as running:
+    at = ("--state-dir", str(tmp_path / NAME))
+    with (
+        Receiver("lines") as receiver,
+        run(APPS / "word_count", receiver, tmp_path / NAME) as running,
+    ):
         for words in (9, 18):  # when the second batch begins, the first one is committed
             send(running.sources[SOURCE], [b"one two two"] * 3)
             receiver.wait_for(words)
@@ -61,32 +62,6 @@ def test_entities_are_told_while_the_application_runs_and_carried_when_it_is_sto
         "o": {**KIND, "word_totals": {"one": 6}},
         "t": {**KIND, "word_totals": {"two": 12}},
     }
-
-    file = tmp_path / "export"
-    file.write_text(export)
-    at, options = ("--state-dir", str(second)), ("--partitions", "4")
-    state("import", str(file), *at, "--partitions", "2")
-    addresses = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:9")
-    done = called("repartition", APP, *addresses, *at, *options)
-    assert done.returncode == 0, done.stderr
-    with (
-        Receiver("lines") as receiver,
-        run(APPS / "word_count", receiver, second, options=options) as running,
-    ):
-        send(running.sources[SOURCE], [b"one two three", b"two"])
-        outputs = receiver.wait_for(4)
-        running.wait_until_processed()
-        url = running.wait_for_event("ready", PATIENCE_S)["dashboard"]
-        with urllib.request.urlopen(f"{url}state?key=o", timeout=PATIENCE_S) as answer:
-            (found,) = json.load(answer)["entities"]
-        assert running.stop() == 0
-    assert found["entity"]["word_totals"] == {"one": 7}
-    assert sorted(map(bytes.strip, outputs)) == [
-        b"one => 7",
-        b"three => 1",
-        b"two => 13",
-        b"two => 14",
-    ]
 
 
 def test_an_import_that_was_broken_off_is_ended_and_is_not_done_twice(tmp_path: Path) -> None:
