@@ -12,6 +12,7 @@ All of it runs in the gateway's event loop, which waits for nobody: `step` does 
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Sequence
 
@@ -161,10 +162,7 @@ class ChunkRun:
             query, timed, *place = json_in(frame)
             self._guarded(lambda: self._begin(query, CheckpointPosition(*place), timed=timed))
         elif kind == CHANGES and role >= 0:
-            query, after = json_in(frame)
-            task = self._loop.create_task(self._send_changes(role, query, after))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._begin_changes(role, *json_in(frame))
         elif kind == DAMAGED:
             self.fail(json_in(frame), final=True)
         elif kind in {HOLD, RELEASE} and role == DRIVER:
@@ -176,6 +174,18 @@ class ChunkRun:
         else:
             msg = f"process {role} sends a frame {kind!r}"
             raise LookupError(msg)
+
+    def _begin_changes(self, role: int, query: str, after: int) -> None:
+        if self._closed:
+            return
+        writer = self._store.writer
+        if writer.is_stuck:  # the last ones cannot be read before there is room
+            with writer.changed:
+                writer.when_durable(functools.partial(self._begin_changes, role, query, after))
+            return
+        task = self._loop.create_task(self._send_changes(role, query, after))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _send_changes(self, role: int, query: str, after: int) -> None:
         """Send a partition what its chunks have changed that Spark does not have."""
