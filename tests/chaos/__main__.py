@@ -25,13 +25,12 @@ from tests.chaos.turn import (
     WITH_TOPICS,
     Turn,
 )
+from tests.gateway.simulation.seeds import LEAST, campaign
 from tests.helpers import ROOT
 
 _FOLDER = Path(__file__).parent
-SIMULATIONS_PER_HOUR = 10_000
-"""Seeds of the simulated gateway for each hour of trials: an idle core takes 25 a second."""
-_LEAST_SIMULATIONS = 2_000
-"""As many as `make test` has: enough for everything to happen that can."""
+SIMULATIONS_PER_HOUR = 150_000
+"""Seeds of the simulated gateway for each hour of trials: a core takes some 200 a second."""
 _ERRORS = 30
 """How many kinds of errors in the log are shown."""
 
@@ -40,6 +39,9 @@ def main() -> int:
     """Inject faults into applications in turn, those first that were injected least often."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=main.__doc__)
     parser.add_argument("--hours", type=float, default=0.25, help="for all turns  [default: 0.25]")
+    parser.add_argument(
+        "--seeds", type=int, help="only so many simulations of the gateway, from --seed on"
+    )
     parser.add_argument("--seed", type=int, default=None, help="replays a run")
     parser.add_argument(
         "--fault", action="append", choices=[*FAULTS], metavar="NAME", help="only this fault"
@@ -79,8 +81,12 @@ def main() -> int:
 
     failed, tested = False, commit()
     print(f"commit {tested}", flush=True)
-    if not (chosen.application or chosen.shape or chosen.fault or simulate(chosen.hours, seed)):
-        return 1
+    if not (chosen.application or chosen.shape or chosen.fault):
+        seeds = chosen.seeds or max(LEAST, int(SIMULATIONS_PER_HOUR * chosen.hours))
+        if not campaign(seed, seeds, os.cpu_count() or 1, say):
+            return 1
+    if chosen.seeds:
+        return 0
     for number, turn in enumerate(turns):
         spell = Spell(seed + number, chosen.keys, chosen.rate, commit=tested)
         report.spells.setdefault(turn, []).append(spell)
@@ -95,28 +101,6 @@ def main() -> int:
             if chosen.write and not failed:
                 write(tables, _FOLDER / "results.md", f"real-time{part}")
     return int(failed)
-
-
-def simulate(hours: float, first: int) -> bool:
-    """Let the gateway fail in simulations, before the trials; returns whether all was right."""
-    cores = os.cpu_count() or 1
-    seeds = max(_LEAST_SIMULATIONS, int(SIMULATIONS_PER_HOUR * hours / cores))
-    print(f"simulations of the gateway: {cores} times {seeds:,} seeds from {first} on", flush=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "tests/gateway/simulation"]
-    running = [
-        subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env={
-                **os.environ,
-                "WALLAROO_WORLD_SEEDS": str(seeds),
-                "WALLAROO_WORLD_FIRST": str(first + core * seeds),
-            },
-        )
-        for core in range(cores)
-    ]
-    codes = [one.wait() for one in running]
-    return not any(codes)
 
 
 def commit() -> str:

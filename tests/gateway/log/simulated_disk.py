@@ -123,9 +123,11 @@ class SimulatedDisk(Disk):
         assert data
         if self.capacity is not None:
             more = offset + len(data) - len(file.seen)
-            data = data[: len(data) - max(0, more - max(0, self.capacity - self.used()))]
-            if not data:
-                raise OSError(errno.ENOSPC, "the disk is full")
+            if more > (free := self.free()):
+                data = data[: len(data) - more + free]
+                if not data:
+                    raise OSError(errno.ENOSPC, "the disk is full")
+                self.calls["cut short"] += 1
         file.write(data, offset)
         return len(data)
 
@@ -176,6 +178,10 @@ class SimulatedDisk(Disk):
     def used(self) -> int:
         """How many bytes all files have."""
         return sum(len(file.seen) for file in self.names_seen.values())
+
+    def free(self) -> int:
+        """How many bytes there is room for."""
+        return 1 << 40 if self.capacity is None else max(0, self.capacity - self.used())
 
     def after_crash(self, rng: random.Random) -> Self:
         """The disk as it may be after a power failure."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import selectors
+import heapq
+import itertools
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -19,35 +20,69 @@ _STEP_S = 1e-7
 """Time from one look at the clock to the next, so that it does not stand still."""
 
 
-class _Selector(selectors.BaseSelector):
-    """Waits by letting the clock pass; nothing is ever ready."""
+class _Call:
+    """Something that is called later, unless it is cancelled."""
 
-    def __init__(self, clock: VirtualLoop) -> None:
-        self._clock = clock
+    __slots__ = ("arguments", "do")
 
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return selectors.SelectorKey(fileobj, 0, events, data)
+    def __init__(self, do: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        self.do: Callable[..., object] | None = do
+        self.arguments = arguments
 
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return selectors.SelectorKey(fileobj, 0, 0, None)
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        assert timeout is not None, "everything waits for something that never comes"
-        self._clock.now += timeout
-        return []
-
-    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        return {}
+    def cancel(self) -> None:
+        """Let it not be called."""
+        self.do = None
 
 
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """The loop; `now` is what all clocks of the process say, in seconds."""
+class _Task:
+    """A coroutine that waits for nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: VirtualLoop, work: Coroutine[Any, Any, None]) -> None:
+        self._work = work
+        self._call = loop.call_soon(self._run)
+        self._then: Callable[[_Task], object] = lambda _task: None
+
+    def add_done_callback(self, then: Callable[[_Task], object]) -> None:
+        """Call *then* at its end."""
+        self._then = then
+
+    def cancel(self) -> None:
+        """Let it not begin."""
+        if self._call.do is not None:
+            self._call.cancel()
+            self._work.close()
+
+    def _run(self) -> None:
+        self._call.cancel()
+        try:
+            self._work.send(None)
+        except StopIteration:
+            self._then(self)
+        else:
+            msg = "it waits"
+            raise AssertionError(msg)
+
+
+class VirtualLoop:
+    """As much of an event loop as the gateway's data plane needs.
+
+    Args:
+        failed: Called with what a callback raises.
+
+    Attributes:
+        now: What all clocks of the process say, in seconds.
+    """
+
+    def __init__(self, failed: Callable[[Exception], None]) -> None:
         self.now = 1_000.0
-        super().__init__(_Selector(self))
+        self._failed = failed
+        self._soon: deque[_Call] = deque()
+        self._timed: list[tuple[float, int, _Call]] = []
+        self._order = itertools.count()
+        self._runs = False
 
     def time(self) -> float:
+        """See `asyncio.AbstractEventLoop.time`."""
         self.now += _STEP_S
         return self.now
 
@@ -64,3 +99,46 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         patch.setattr(time, "monotonic", self.time)
         for timer in (EpochTimer, Spacing):
             patch.setattr(timer.__init__, "__defaults__", (self.time,))
+
+    def call_soon(self, do: Callable[..., object], *arguments: Any) -> _Call:
+        """See `asyncio.AbstractEventLoop.call_soon`."""
+        call = _Call(do, arguments)
+        self._soon.append(call)
+        return call
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(self, delay_s: float, do: Callable[..., object], *arguments: Any) -> _Call:
+        """See `asyncio.AbstractEventLoop.call_later`."""
+        return self.call_at(self.time() + delay_s, do, *arguments)
+
+    def call_at(self, when: float, do: Callable[..., object], *arguments: Any) -> _Call:
+        """See `asyncio.AbstractEventLoop.call_at`."""
+        call = _Call(do, arguments)
+        heapq.heappush(self._timed, (when, next(self._order), call))
+        return call
+
+    def create_task(self, work: Coroutine[Any, Any, None]) -> _Task:
+        """See `asyncio.AbstractEventLoop.create_task`."""
+        return _Task(self, work)
+
+    def stop(self) -> None:
+        """Let `run` return."""
+        self._runs = False
+
+    def run(self) -> None:
+        """Run until `stop` is called."""
+        self._runs = True
+        soon, timed = self._soon, self._timed
+        while self._runs:
+            if soon:
+                call = soon.popleft()
+            else:
+                assert timed, "everything waits for something that never comes"
+                when, _, call = heapq.heappop(timed)
+                self.now = max(self.now, when)
+            if call.do is not None:
+                try:
+                    call.do(*call.arguments)
+                except Exception as error:
+                    self._failed(error)

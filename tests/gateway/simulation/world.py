@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
@@ -12,26 +13,37 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import structlog
 
 from tests.gateway.log.simulated_disk import Crash
 from tests.gateway.simulation.clock import VirtualLoop
 from tests.gateway.simulation.disk import SlowDisk
-from tests.gateway.simulation.ends import Receiver, Sender
+from tests.gateway.simulation.ends import SINK, Receiver, Sender
 from tests.gateway.simulation.query import Checkpoint, Query
-from wallaroo.gateway import writer
+from wallaroo.gateway import damage, store, writer
 from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.gateway.chunks.server import ChunkServer
+from wallaroo.gateway.log import log, recovery
 from wallaroo.gateway.log.log import Log
+from wallaroo.gateway.log.records import NoRoom
 from wallaroo.gateway.log.segments import segment_file
-from wallaroo.gateway.marks import mark_file
+from wallaroo.gateway.marks import Mark
 from wallaroo.gateway.store import Store
 from wallaroo.gateway.writer import LogWriter
 from wallaroo.wire.chunk_messages import CheckpointPosition
 
-_FAULTS_S = 1.0
+_FAULTS_S = 0.05, 0.1, 0.2, 0.3
 """How long things fail."""
+_FAULTS_PER_S = 15
+_MESSAGES_PER_S = 30, 130
+"""How many each sender sends, for each second in which things fail."""
 _PATIENCE_S = 600.0
 _KEYS = 6
+_DIRECTORY = Path("/simulated")
+_SILENT = structlog.wrap_logger(
+    None, wrapper_class=structlog.make_filtering_bound_logger("critical")
+)
+_segment_file = functools.cache(segment_file)
 
 
 class _Listener:
@@ -51,23 +63,63 @@ class _Leases:
         """None."""
 
 
+class _Letters:
+    """In the place of a `DeadLetterStore`: no message fails, so it is given none."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def transaction(self) -> contextlib.AbstractContextManager[None]:
+        """Nothing."""
+        return contextlib.nullcontext()
+
+    def begin(self, _log: str, _last: int) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Marks:
+    """In the place of a `MarkWriter`, and of the file."""
+
+    def __init__(self) -> None:
+        self.now: Mark | None = None
+        self.synced: Mark | None = None
+        self._is_synced = False
+
+    def open(self, _log: Path) -> _Marks:
+        """See `MarkWriter`."""
+        self._is_synced = False
+        return self
+
+    def read(self, _log: Path) -> Mark | None:
+        """See `read_mark`."""
+        return self.now
+
+    def note(self, mark: Mark) -> None:
+        """See `MarkWriter.note`."""
+        self.now = mark
+        if not self._is_synced:
+            self._is_synced, self.synced = True, mark
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class World:
     """A run of everything.
 
     Args:
-        directory: For the little that is not on the simulated disk.
         seed: Decides everything.
         patch: Puts the simulated disk in the place of the system's.
         windows: Counts what has happened.
     """
 
-    def __init__(
-        self, directory: Path, seed: int, patch: pytest.MonkeyPatch, windows: Counter[str]
-    ) -> None:
+    def __init__(self, seed: int, patch: pytest.MonkeyPatch, windows: Counter[str]) -> None:
         rng = self._rng = random.Random(seed)
-        self._directory, self._windows = directory, windows
-        self.loop = VirtualLoop()
-        self.loop.set_exception_handler(self._on_error)
+        self._windows = windows
+        self.loop = VirtualLoop(self._on_error)
         self._error: BaseException | None = None
         self.disk = SlowDisk()
         self._is_slow = rng.random() < 0.4
@@ -87,9 +139,15 @@ class World:
         self._query: Query | None = None
         self._attempt = 0
         self._turn: Any = None
-        self._mark = b""
+        self._delivered: int | None = None
+        """What was delivered at the last turn, if the disk was full then."""
+        self._marks = _Marks()
+        self._faults_s = rng.choice(_FAULTS_S)
         self._senders = [
-            Sender(self.loop, rng, stream, rng.randrange(30, 130), _KEYS) for stream in range(2)
+            Sender(
+                self.loop, rng, stream, int(self._faults_s * rng.uniform(*_MESSAGES_PER_S)), _KEYS
+            )
+            for stream in range(2)
         ]
         self._receiver = Receiver(self.loop, rng)
         self._patch(patch)
@@ -99,12 +157,9 @@ class World:
         self.loop.call_soon(self._start_gateway)
         self.loop.call_later(0.01, self._supervise)
         self._plan_fault()
-        self.loop.call_later(_FAULTS_S, self._look)
-        try:
-            self.loop.run_forever()
-        finally:
-            self._drop()
-            self.loop.close()
+        self.loop.call_later(self._faults_s, self._look)
+        self.loop.run()
+        self._drop()
         if self._error is not None:
             raise self._error
         due = sum((sender.counts() for sender in self._senders), Counter[int]())
@@ -115,38 +170,49 @@ class World:
 
     def _patch(self, patch: pytest.MonkeyPatch) -> None:
         self.loop.take_over(patch)
-        segment = self._rng.choice((1_500, 4_000, 100_000))
+        segment = self._rng.choice((700, 1_500, 4_000))
         patch.setattr(
             writer,
             "Log",
             lambda *arguments: Log(*arguments, segment_bytes=segment, disk=self.disk),
         )
+        for module in (log, recovery):
+            patch.setattr(module, "segment_file", _segment_file)
+        patch.setattr(asyncio, "get_running_loop", lambda: self.loop)
+        patch.setattr(os, "urandom", self._rng.randbytes)
         patch.setattr(os, "fdatasync", self._fdatasync)
-        patch.setattr(writer, "free_bytes", lambda _directory: 1 << 40)
-        patch.setattr(writer, "reserved_bytes", lambda _directory: 0)
+        patch.setattr(store, "DeadLetterStore", _Letters)
+        patch.setattr(writer, "MarkWriter", self._marks.open)
+        patch.setattr(damage, "read_mark", self._marks.read)
+        reserved = self._rng.choice((0, 300))
+        patch.setattr(writer, "free_bytes", lambda _directory: self.disk.free())
+        patch.setattr(writer, "reserved_bytes", lambda _directory: reserved)
+        patch.setattr(writer, "_LOOK_EVERY_S", 0.02)
+        patch.setattr(writer, "_RETRY_S", 0.05)
+        patch.setattr(writer, "log", _SILENT)
         patch.setattr(
             LogWriter,
             "_sync_in_background",
-            lambda log, asked: self._begin_sync(log, *asked),
+            lambda writer, asked: self._begin_sync(writer, *asked),
         )
 
     def _fdatasync(self, file: int) -> None:
         self.disk.fdatasync(file)
 
-    def _begin_sync(self, log: LogWriter, file: int, number: int) -> None:
+    def _begin_sync(self, writer: LogWriter, file: int, number: int) -> None:
         """See `LogWriter._sync_in_background`."""
-        log._syncing = True
+        writer._syncing = True
         disk = self.disk
         begun = disk.begin_sync(file)
 
         def ended() -> None:
-            if self._store is None or self._store.writer is not log:
+            if self._store is None or self._store.writer is not writer:
                 self._windows["crash during a sync"] += 1
                 return
             disk.end_sync(begun)
-            with log.changed:
-                log._synced = number
-                log.wake()
+            with writer.changed:
+                writer._synced = number
+                writer.wake()
 
         self.loop.call_later(self._rng.expovariate(1 / 0.01), ended)
 
@@ -155,7 +221,7 @@ class World:
             return
         try:
             store = Store(
-                self._directory,
+                _DIRECTORY,
                 "application",
                 schedule=self._ask,
                 sources=("source",),
@@ -166,10 +232,13 @@ class World:
             self._windows["crash during recovery"] += 1
             self._fail(power=True)
             return
+        except NoRoom:
+            self._windows["no room at a start"] += 1
+            self._fail(power=False)
+            return
         self._store = store
         if self._is_slow:
             store.writer._sync_s = 1.0
-        self._mark = self._mark_bytes()
         self._server = ChunkServer(
             cast("Any", _Listener()),
             store,
@@ -200,8 +269,19 @@ class World:
             self._turn.cancel()
             self._turn = None
         again_s = store.turn()
+        self._note_room(store)
         if again_s is not None and self._store is store:
             self._turn = self.loop.call_later(again_s, self._take_turn, store)
+
+    def _note_room(self, store: Store) -> None:
+        is_stuck, has_room = store.writer.is_stuck, store.writer._has_room
+        self._windows["log waited"] += is_stuck
+        self._windows["intake waited"] += not has_room
+        before, self._delivered = self._delivered, None
+        if is_stuck or not has_room:
+            self._delivered = store.outbox.queues.delivered_to(SINK)
+            is_less = before is not None and before < self._delivered
+            self._windows["delivered from a full disk"] += is_less
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, Crash):
@@ -210,8 +290,7 @@ class World:
         else:
             self._fail(power=True)
 
-    def _on_error(self, _loop: object, context: dict[str, Any]) -> None:
-        error = context.get("exception") or AssertionError(context["message"])
+    def _on_error(self, error: Exception) -> None:
         if isinstance(error, Crash):
             self._windows[f"crash in {self.disk.crashed_at}"] += 1
             self._fail(power=self._rng.random() < 0.7)
@@ -221,7 +300,7 @@ class World:
 
     def _drop(self) -> None:
         """The gateway's process is gone."""
-        store, self._store = self._store, None
+        self._store = None
         for sender in self._senders:
             sender.lose()
         self._receiver.lose()
@@ -230,37 +309,28 @@ class World:
             self._server = None
             if self._query is not None:
                 self._query.kill()  # also where nothing of it has introduced itself yet
-        if store is not None:
-            store._letters.close()
-            mark = store.writer._mark
-            if mark is not None:
-                mark.close()
 
     def _fail(self, *, power: bool) -> None:
         """The gateway ends, or its machine does."""
         store = self._store
         if store is not None:
-            log = store.writer.log
-            self._windows["crash before a write"] += log.written < log.next - 1
-            self._windows["crash before a sync"] += log.durable < log.written
+            written = store.writer.log.written
+            self._windows["crash before a write"] += written < store.writer.log.next - 1
+            self._windows["crash before a sync"] += store.writer.log.durable < written
         self._drop()
+        self._windows["write cut short"] += self.disk.calls["cut short"]
+        capacity = self.disk.capacity
         if power:
             self.disk = self.disk.after_crash(self._rng)
-            if self._rng.random() < 0.5 and self._mark:
-                self._mark_file.write_bytes(self._mark)
+            if self._rng.random() < 0.5:
+                self._marks.now = self._marks.synced
         else:
             self.disk = self.disk.after_kill()
+        self.disk.capacity = capacity
         self._windows["power failure" if power else "kill"] += 1
         if self._rng.random() < 0.2:
             self._crash_soon()
         self.loop.call_later(self._rng.expovariate(10), self._start_gateway)
-
-    @property
-    def _mark_file(self) -> Path:
-        return mark_file(self._directory / "log")
-
-    def _mark_bytes(self) -> bytes:
-        return self._mark_file.read_bytes() if self._mark_file.exists() else b""
 
     # --- the query -------------------------------------------------------------------------------
 
@@ -290,8 +360,8 @@ class World:
     # --- what fails ------------------------------------------------------------------------------
 
     def _plan_fault(self) -> None:
-        until = self._rng.expovariate(10)
-        if self.loop.time() + until < 1_000 + _FAULTS_S:
+        until = self._rng.expovariate(_FAULTS_PER_S)
+        if self.loop.time() + until < 1_000 + self._faults_s:
             self.loop.call_later(until, self._inject)
 
     def _inject(self) -> None:
@@ -302,6 +372,8 @@ class World:
                 functools.partial(self._fail, power=True),
                 self._kill_query,
                 self._crash_soon,
+                self._crash_soon,
+                self._fill_disk,
             )
         )
         if self._store is not None:
@@ -313,11 +385,18 @@ class World:
             self._query.kill()
 
     def _crash_soon(self) -> None:
-        self.disk.crash_in = self._rng.randrange(30)
+        self.disk.crash_in = self._rng.randrange(20)
+
+    def _fill_disk(self) -> None:
+        self.disk.capacity = self.disk.used() + self._rng.randrange(1_000)
+        self.loop.call_later(self._rng.expovariate(10), self._free_disk)
+
+    def _free_disk(self) -> None:
+        self.disk.capacity = None
 
     def _look(self) -> None:
         """End if all is done."""
-        self.disk.crash_in = None
+        self.disk.crash_in = self.disk.capacity = None
         store = self._store
         if (
             store is not None
