@@ -5,7 +5,7 @@ package org.apache.spark.wallaroo
 import java.net.SocketAddress
 import java.nio.ByteBuffer
 import java.util
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
@@ -27,6 +27,8 @@ import org.apache.spark.shuffle.{ShuffleHandle, ShuffleReader, ShuffleReadMetric
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.streaming.StreamingShuffleManager
 import org.apache.spark.util.{ErrorNotifier, Utils}
+
+import wallaroo.realtime.Agent
 
 /** Spark's manager, whose readers and writers connect through `GuardedContext`.
   *
@@ -89,7 +91,8 @@ final class GuardedContext(conf: TransportConf, handler: RpcHandler)
 }
 
 /** A handler that learns of a connection only when it is authenticated: that of a reader sends at
-  * once, and that of a writer fails the task with the connection.
+  * once, and that of a writer fails the task with the connection. It learns of its end only when a
+  * task that has ended it by its own failure has reported that.
   */
 final class Awaiting(handler: RpcHandler) extends RpcHandler {
   private val authenticates = SparkEnv.get.securityManager.isAuthenticationEnabled()
@@ -109,10 +112,14 @@ final class Awaiting(handler: RpcHandler) extends RpcHandler {
   override def getStreamManager: StreamManager = handler.getStreamManager
 
   override def channelInactive(client: TransportClient): Unit =
-    if (admitted(client)) handler.channelInactive(client)
+    if (admitted(client)) later(client)(handler.channelInactive(client))
 
   override def exceptionCaught(cause: Throwable, client: TransportClient): Unit =
-    if (admitted(client)) handler.exceptionCaught(cause, client)
+    if (admitted(client)) later(client)(handler.exceptionCaught(cause, client))
+
+  private def later(client: TransportClient)(call: => Unit): Unit =
+    client.getChannel.eventLoop.schedule(
+      (() => call): Runnable, Agent.CauseFirstMs, TimeUnit.MILLISECONDS)
 }
 
 /** The readers of this virtual machine, by the ends of their connections. */
