@@ -152,21 +152,21 @@ class WrittenOut:
         self.silent(now)
         event = message.event if self.by_event else now
         self._until(event)
-        if self.time is None or event > self.time:  # else it leaves the time as it is
+        if self.time is None or event > self.time:  # else the time keeps advancing with the clock
             self.time = self.latest = event
             self.seen = now
         self.used = max(self.time, self.latest + now - self.seen)
         self.calls += 1
         if message.action in "sf":
-            self.timers[message.timer] = self.time + message.after
+            self.timers[message.timer] = self.used + message.after
         elif message.action == "p":
-            self.timers[message.timer] = self.time - message.after
+            self.timers[message.timer] = self.used - message.after
         elif message.action == "c":
             self.timers.pop(message.timer, None)
         if message.action == "f":
             self.failed += 1
         else:
-            self.said.append(f"{message.action} {self.time // MS} {self.calls}")
+            self.said.append(f"{message.action} {self.used // MS} {self.calls}")
         self._until(self.used)
 
 
@@ -511,6 +511,29 @@ def test_a_late_message_does_not_set_the_time_of_its_key_back() -> None:
     assert simulate(application, late, until_ns=1370 * S).outputs == [
         b"message 1000",
         *(b"timer %d" % at for at in range(1060, 1301, 60)),
-        b"message 1300",
+        b"message 1310",
         b"timer 1360",
     ]
+
+
+@pytest.mark.parametrize("event", [b"1000", b"990"], ids=["equal", "late"])
+def test_a_timer_from_now_counts_from_the_last_message_whatever_its_event_time(
+    event: bytes,
+) -> None:
+    @wallaroo.state_computation(
+        name="session",
+        state=Entity,
+        on_timer=lambda _name, session, _timers: f"ended {session.calls}",
+        event_time=lambda message: int(message) * S,
+    )
+    def click(message: bytes, session: Entity, timers: wallaroo.Timers) -> None:
+        session.calls += 1
+        timers.set_after(wallaroo.seconds(5))
+
+    decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes)
+    source = wallaroo.source("in", wallaroo.TCPSourceConfig("127.0.0.1", 0, decoder))
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str.encode))
+    keyed = source.key_by(lambda _message: "k").to(click)
+    application = resolve(wallaroo.build_application("clicks", keyed.to_sink(sink)))
+    clicks = [("in", b"1000", 5000 * S), *(("in", event, (5001 + n) * S) for n in range(12))]
+    assert simulate(application, clicks, until_ns=5100 * S).outputs == [b"ended 13"]

@@ -63,9 +63,10 @@ class Timers:
     def now(self) -> int:
         """The time of the key, in nanoseconds since the Unix epoch.
 
-        In a computation, it is the time of arrival of the message or, with `event_time`, the latest
-        event time of the key, or the time of the last timer that was called, if that is later. In
-        the function of a timer, it is the time for which the timer was set.
+        In a computation, it is the time of arrival of the message or, with `event_time`, the event
+        time of the message; if that is not later than those of earlier messages and of the timers
+        that were called, it is that time as the clock has advanced it since. In the function of a
+        timer, it is the time for which the timer was set.
         """
         return self._now
 

@@ -133,7 +133,7 @@ class TimedStates:
             return
         time = timing.arrived(self._bucket.times.get(where), arrived_ns, now)
         self._bucket.times[where] = time
-        timers = CallTimers(key, time.watermark, time.timers, in_timer=False)
+        timers = CallTimers(key, time.reached(arrived_ns), time.timers, in_timer=False)
         arguments = (timers,) if step.on_timer is not None else ()
         outputs = self._call(stage, step.function, where, (message, entity, *arguments), arrival)
         timers.end()

@@ -87,7 +87,7 @@ class SimulatedTimes:
         """
         timing, times = self._timings[step.partition], self._times[step.partition]
         time = times[key] = timing.arrived(times.get(key), now_ns, now)
-        return CallTimers(key, time.watermark, time.timers, in_timer=False)
+        return CallTimers(key, time.reached(now_ns), time.timers, in_timer=False)
 
     def _settle(self, state: str, key: Any, until: int) -> None:
         timing, times = self._timings[state], self._times[state]
