@@ -30,7 +30,7 @@ from tests.helpers import ROOT
 
 _FOLDER = Path(__file__).parent
 SIMULATIONS_PER_HOUR = 150_000
-"""Seeds of the simulated gateway for each hour of trials: a core takes some 200 a second."""
+"""Seeds of the simulated gateway for each hour of trials: a core takes some 150 a second."""
 _ERRORS = 30
 """How many kinds of errors in the log are shown."""
 

@@ -32,9 +32,9 @@ from wallaroo.gateway.store import Store
 from wallaroo.gateway.writer import LogWriter
 from wallaroo.wire.chunk_messages import CheckpointPosition
 
-_FAULTS_S = 0.05, 0.1, 0.2, 0.3
+_FAULTS_S = 0.05, 0.1, 0.3
 """How long things fail."""
-_FAULTS_PER_S = 15
+_FAULTS_PER_S = 25
 _MESSAGES_PER_S = 30, 130
 """How many each sender sends, for each second in which things fail."""
 _PATIENCE_S = 600.0
@@ -184,7 +184,7 @@ class World:
         patch.setattr(store, "DeadLetterStore", _Letters)
         patch.setattr(writer, "MarkWriter", self._marks.open)
         patch.setattr(damage, "read_mark", self._marks.read)
-        reserved = self._rng.choice((0, 300))
+        reserved = self._rng.choice((0, 1_000))
         patch.setattr(writer, "free_bytes", lambda _directory: self.disk.free())
         patch.setattr(writer, "reserved_bytes", lambda _directory: reserved)
         patch.setattr(writer, "_LOOK_EVERY_S", 0.02)
@@ -328,9 +328,9 @@ class World:
             self.disk = self.disk.after_kill()
         self.disk.capacity = capacity
         self._windows["power failure" if power else "kill"] += 1
-        if self._rng.random() < 0.2:
-            self._crash_soon()
-        self.loop.call_later(self._rng.expovariate(10), self._start_gateway)
+        if self._rng.random() < 0.4:
+            self.disk.crash_in = self._rng.randrange(8)  # in recovery, or soon after it
+        self.loop.call_later(self._rng.expovariate(50), self._start_gateway)
 
     # --- the query -------------------------------------------------------------------------------
 
