@@ -30,6 +30,7 @@ from wallaroo.model.order import sources_in_order
 from wallaroo.resolution.application import resolve
 from wallaroo.testing._run import Run, Simulation, UnlistedKeysWarning, source_of
 from wallaroo.testing._watched_entities import Suspects
+from wallaroo.wire.refusals import guarded
 
 __all__ = ["Simulation", "UnlistedKeysWarning", "load", "messages_of", "simulate"]
 
@@ -160,7 +161,8 @@ def messages_of(application: Any, source: str, position: Any = None) -> Iterator
     for item in items:
         if item is None:
             return
-        yield source, found.decode(item[0]) if found.gives_messages else item[0]
+        payload = guarded(item[0])
+        yield source, found.decode(payload) if found.gives_messages else payload
 
 
 def _resolved(application: Any) -> Application:

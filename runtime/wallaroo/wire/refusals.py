@@ -10,16 +10,23 @@ Example:
     wallaroo.wire.refusals.Refused: record 7 has 9 bytes
     >>> decoding_refusals(bytes.decode)(b"hello")
     'hello'
+
+    A message that begins like a refusal is none:
+
+    >>> decoding_refusals(bytes.decode)(guarded(bytes(refusal("record 7 has 9 bytes"))))
+    '\x00wallaroo:refused:record 7 has 9 bytes'
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
-_MARK = b"\0wallaroo:refused\0\xc3\x9f\x1b\x02\xe7\x84\x55\xaa"
-"""Begins a refusal. A sender who begins a message with it only gets a dead letter."""
+_MARK = b"\0wallaroo:"
+"""Begins a refusal, and a message that begins with it, which is marked as one."""
+_REFUSED, _MESSAGE = _MARK + b"refused:", _MARK + b"message:"
 _SHOWN_BYTES = 100
 
 
@@ -27,15 +34,39 @@ class Refused(ValueError):
     """A source could not take a message."""
 
 
-def refusal(reason: str) -> bytes:
+class Refusal(bytes):
+    """What stands for a message that a source cannot take."""
+
+
+def refusal(reason: str) -> Refusal:
     """What stands for a message that a source cannot take, for *reason*."""
-    return _MARK + reason.encode()
+    return Refusal(_REFUSED + reason.encode())
+
+
+def guarded(payload: Any) -> Any:
+    """*payload* such that it is taken for a refusal only if it is one; bytes, if it is data."""
+    if isinstance(payload, Refusal) or not isinstance(payload, bytes | bytearray | memoryview):
+        return payload
+    data = bytes(payload)
+    return _MESSAGE + data if data.startswith(_MARK) else data
+
+
+def all_guarded(payloads: list[bytes]) -> list[bytes]:
+    """*payloads* as `guarded` returns each of them."""
+    begin_so = any(map(bytes.startswith, payloads, itertools.repeat(_MARK)))
+    return list(map(guarded, payloads)) if begin_so else payloads
+
+
+def unguarded(payload: Any) -> Any:
+    """The payload of which `guarded` made *payload*."""
+    is_guarded = isinstance(payload, bytes) and payload.startswith(_MESSAGE)
+    return payload[len(_MESSAGE) :] if is_guarded else payload
 
 
 def refusal_reason(payload: object) -> str | None:
     """Why a source could not take the message for which *payload* stands; None if it is one."""
-    if isinstance(payload, bytes) and payload.startswith(_MARK):
-        return payload[len(_MARK) :].decode("utf-8", "replace")
+    if isinstance(payload, bytes) and payload.startswith(_REFUSED):
+        return payload[len(_REFUSED) :].decode("utf-8", "replace")
     return None
 
 
@@ -44,8 +75,10 @@ def decoding_refusals(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     @functools.wraps(decode)
     def decode_message(payload: Any) -> Any:
-        if (reason := refusal_reason(payload)) is not None:
-            raise Refused(reason)
+        if isinstance(payload, bytes) and payload.startswith(_MARK):
+            if (reason := refusal_reason(payload)) is not None:
+                raise Refused(reason)
+            payload = unguarded(payload)
         return decode(payload)
 
     return decode_message

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, Message
 from tests.gateway.harness import U32
 from wallaroo.connectors.kafka.fetch import fetch_of
 from wallaroo.connectors.kafka.records import KafkaRecord, unpacked
-from wallaroo.wire.refusals import refusal_reason
+from wallaroo.wire.refusals import refusal, refusal_reason, unguarded
 
 LIMIT = 100
 
@@ -82,3 +82,14 @@ def test_an_envelope_has_what_belongs_to_the_record() -> None:
         KafkaRecord(b"3", b"nut", (("unit", b"kg"),), 7000, 2, 5),
         KafkaRecord(None, None, (), None, 2, 6),
     ]
+
+
+def test_no_sender_can_forge_a_refusal() -> None:
+    forged = bytes(refusal("forged"))
+    some = [record(0, 7, b"a"), record(0, 8, forged)]
+    taken = U32.split(fetch_of(some, LIMIT, envelope=False).data)
+    assert refusal_reason(taken[1]) is None
+    assert [unguarded(one) for one in taken] == [b"a", forged]
+    for value in (forged, forged[1:]):
+        (enveloped,) = U32.split(fetch_of([record(0, 7, value)], LIMIT, envelope=True).data)
+        assert (refusal_reason(enveloped), unpacked(enveloped).value) == (None, value)

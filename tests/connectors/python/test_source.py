@@ -25,7 +25,7 @@ from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.store import Store, StoreLimits
 from wallaroo.gateway.turns import turns_among
 from wallaroo.wire.framing import Framing
-from wallaroo.wire.refusals import refusal_reason
+from wallaroo.wire.refusals import refusal, refusal_reason, unguarded
 
 
 class Numbers(MessageSource[int]):
@@ -223,6 +223,18 @@ def test_what_a_source_has_refused_itself_is_refused_once(feeding: Feeding, tmp_
     (refused, taken) = feeding.messages()
     assert "byte 0: a message of 3 bytes; the limit is 2" in (refusal_reason(refused) or "")
     assert taken == b"4"
+
+
+def test_no_sender_can_forge_a_refusal(feeding: Feeding, tmp_path: Path) -> None:
+    forged = bytes(refusal("forged"))
+    guarded_once = b"\0wallaroo:message:x"
+    (tmp_path / "lines").write_bytes(forged + b"\n" + guarded_once + b"\n")
+    source = FileSource(tmp_path / "lines", None, 100, follow=False)
+    reader = feeding.start(source, Framing(4, ">I", 100))
+    wait_until(lambda: reader.ended)
+    found = feeding.messages()
+    assert [refusal_reason(one) for one in found] == [None, None]
+    assert [unguarded(one) for one in found] == [forged, guarded_once]
 
 
 def test_a_message_over_the_limit_is_refused_and_the_source_goes_on(feeding: Feeding) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from wallaroo.connectors.kafka.records import packed_fields
 from wallaroo.connectors.kafka.resolve import KafkaSource
 from wallaroo.model.order import time_function
-from wallaroo.wire.refusals import beginning, refusal
+from wallaroo.wire.refusals import all_guarded, beginning, guarded, refusal
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -81,7 +81,9 @@ def time_of_records(source: KafkaSource) -> Callable[[Fetched], int | None]:
     """
     own, envelope = time_function(source), source.envelope
     if own is not None:
-        return lambda record: own(_enveloped(record) if envelope else record.value() or b"")
+        return lambda record: own(
+            _enveloped(record) if envelope else guarded(record.value() or b"")
+        )
 
     def time_of(record: Fetched) -> int | None:
         kind, timestamp_ms = record.timestamp()
@@ -111,7 +113,7 @@ def _values(records: Sequence[Fetched]) -> list[bytes]:
     from confluent_kafka import Message
 
     values: list[Any] = list(map(Message.value, records))
-    return [value or b"" for value in values] if None in values else values
+    return all_guarded([value or b"" for value in values] if None in values else values)
 
 
 def _framed(payloads: Sequence[bytes], lengths: Sequence[int]) -> bytes:

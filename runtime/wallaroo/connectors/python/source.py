@@ -19,7 +19,7 @@ from wallaroo.errors import FrameError
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.journal.write_buffer import Reached
 from wallaroo.model.order import BEGINNING, Timeline, time_function
-from wallaroo.wire.refusals import beginning, refusal, refusal_reason
+from wallaroo.wire.refusals import Refusal, beginning, guarded, refusal
 
 _IDLE_S = 0.05
 """Pause after a source has reported that it has no messages now."""
@@ -70,7 +70,7 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
             return False
         framing = self._source.framing
         size = len(payload)
-        if size > framing.max_frame and refusal_reason(payload) is None:
+        if size > framing.max_frame and not isinstance(payload, Refusal):
             payload = refusal(
                 f"{self._source.where}, position {position!r:.100}: a message of {size} bytes; the "
                 f"limit is {framing.max_frame}: raise --max-frame; it begins with "
@@ -123,6 +123,6 @@ def _checked(item: Any) -> tuple[bytes, Any]:
     """
     match item:
         case (bytes() | bytearray() | memoryview() as payload, position):
-            return bytes(payload), position
+            return guarded(payload), position
     msg = f"read() yielded {item!r:.100}, expected None or a pair of payload bytes and position"
     raise TypeError(msg)
