@@ -32,7 +32,7 @@ def frames(path: Path, framing: Framing = U32, *, follow: bool = False) -> FileS
     return FileSource(path, framing, framing.max_frame, follow=follow)
 
 
-def read(source: FileSource, position: int | None = None) -> list[tuple[bytes, int]]:
+def read(source: FileSource, position: Any = None) -> list[tuple[bytes, Any]]:
     items: list[Any] = list(source.read(position))
     assert None not in items
     return items
@@ -70,8 +70,69 @@ def test_a_file_can_be_read_on_from_behind_any_of_its_messages(
 def test_a_last_line_without_a_line_feed_is_a_message(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"one\r\ntwo")
-    assert read(lines(path)) == [(b"one\r", 5), (b"two", 8)]
-    assert read(lines(path), 8) == []
+    assert read(lines(path)) == [(b"one\r", 5), (b"two", (8, 8))]
+    assert read(lines(path), (8, 8)) == []
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
+def test_the_line_feed_that_ends_a_line_already_taken_is_no_message(
+    tmp_path: Path, ending: bytes, follow: bool
+) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntwo")
+    *_, (_, end) = read(lines(path))
+    for grown in (ending, b"\nthree\n"):  # the second is an empty line, and one more
+        with path.open("ab") as file:
+            file.write(grown)
+        reading: Any = lines(path, follow=follow).read(end)
+        with contextlib.closing(reading):
+            found = [item[0] for item in itertools.takewhile(bool, reading)]
+    assert found == [b"", b"three"]
+
+
+def test_what_comes_within_a_line_already_taken_is_told_and_the_source_goes_on(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntwo")
+    end: Any = 4
+    for rest in (b" and", b" more\nthree\n"):
+        *_, (_, end) = read(lines(path), end)
+        begin = path.stat().st_size
+        with path.open("ab") as file:
+            file.write(rest)
+        told, *others = read(lines(path), end)
+        line = rest.partition(b"\n")[0]
+        assert refusal_reason(told[0]) == (
+            f"{path}, byte {begin}: the rest of a line, {len(line)} bytes: what came before it was "
+            f"taken as a message when the file ended there; it begins with {line!r}"
+        )
+    assert others == [(b"three", 23)]
+    path.write_bytes(b"one\ntwo01234567890\nthree\n")
+    long, *others = read(lines(path, limit=10), (7, 7))
+    assert "byte 7: a message of 11 bytes" in (refusal_reason(long[0]) or "")
+    assert others == [(b"three", 25)]
+
+
+def test_a_rotated_file_may_end_within_a_line_and_grow_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rotation, "STILL_S", 0.0)
+    path = tmp_path / "lines"
+    old = tmp_path / "lines.1"
+    old.write_bytes(b"one\ntwo")
+    with old.open("rb") as file:
+        seen = rotation.Trail(file.fileno(), 7).seen
+    for grown, found in ((b"", []), (b"\n", []), (b"x\n", [b"x"])):
+        with old.open("ab") as growing:
+            growing.write(grown)
+        path.unlink(missing_ok=True)
+        path.write_bytes(b"three\n")
+        following: Any = lines(path, follow=True).read(seen)
+        with contextlib.closing(following):
+            items = itertools.islice((item for item in following if item), len(found) + 1)
+            assert [payload for payload, _ in items] == [*found, b"three"]
 
 
 def test_a_file_that_is_followed_gives_what_comes_and_says_when_nothing_is_there(
@@ -193,7 +254,7 @@ def test_a_last_line_over_the_limit_without_a_line_feed_is_told(tmp_path: Path) 
     (tmp_path / "lines").write_bytes(b"ab\n01234567890")
     (_, (payload, end)) = read(lines(tmp_path / "lines", limit=10))
     assert "byte 3: a message of 11 bytes" in (refusal_reason(payload) or "")
-    assert end == 14
+    assert end == (14, 14)
 
 
 def test_a_file_that_has_become_shorter_is_told(tmp_path: Path) -> None:
@@ -211,10 +272,10 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
 def test_a_file_is_not_read_on_within_a_line(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"one\ntwo")
-    assert [position for _, position in read(lines(path))] == [4, 7]
+    assert [position for _, position in read(lines(path))] == [4, (7, 7)]
     path.write_bytes(b"one\ntwo\nthree\n")  # it had no line feed yet
     assert read(lines(path), 4) == [(b"two", 8), (b"three", 14)]
-    assert [payload for payload, _ in read(lines(path), 7)] == [b"", b"three"]
+    assert read(lines(path), (7, 7)) == [(b"three", 14)]
     path.write_bytes(b"another\n")
     with pytest.raises(FrameError, match="has changed: no line ends at byte 4, up to which it has"):
         read(lines(path), 4)

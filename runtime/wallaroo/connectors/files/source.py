@@ -11,8 +11,9 @@ from typing import BinaryIO, NamedTuple
 from wallaroo.api.connectors import MessageSource
 from wallaroo.connectors.rotation import FollowedFile, Seen, Trail, has
 from wallaroo.errors import FrameError
+from wallaroo.system.printable import counted
 from wallaroo.wire.framing import Framing
-from wallaroo.wire.refusals import beginning, refusal
+from wallaroo.wire.refusals import Refusal, beginning, refusal
 
 _BLOCK_BYTES = 1024 * 1024
 """Bytes to read from a file at a time."""
@@ -21,8 +22,9 @@ _KEPT_BYTES = 1024
 
 
 Position = int | tuple[int, int] | Seen
-"""The end of a message; for an incomplete frame, its beginning and the size of the file; in a file
-that is followed, what names the file as well."""
+"""The end of a message. For the last one, if it may go on when the file grows, where to go on (the
+beginning of a frame, the end of a line) and the size of the file; in a file that is followed, what
+names the file as well."""
 
 
 class FileSource(MessageSource[Position]):
@@ -62,29 +64,44 @@ class FileSource(MessageSource[Position]):
             with path.open("rb") as file:
                 if followed is None and os.fstat(file.fileno()).st_size == size:
                     return
-                self._check_line(file, offset)
+                in_line = self._is_in_line(file, offset, position)
                 file.seek(offset)
                 trail = Trail(file.fileno(), offset)
-                for payload in self._payloads(file, trail, followed):
-                    if isinstance(payload, _Incomplete):
-                        begin = trail.offset
-                        trail.pass_over(payload.size)
-                        here = (begin, trail.offset)
-                        yield payload.refused, here if followed is None else trail.seen
-                    elif payload is None:
-                        yield None
-                    else:
-                        yield payload, trail.offset if followed is None else trail.seen
+                yield from self._messages(file, trail, followed, in_line=in_line)
                 if followed is None:
                     return
                 path, offset = followed.after(file.fileno(), trail.seen)
+                position = None
+
+    def _messages(
+        self, file: BinaryIO, trail: Trail, followed: FollowedFile | None, *, in_line: bool
+    ) -> Iterator[tuple[bytes, Position] | None]:
+        """Yield the messages of one file, from where *trail* is: within a line, if *in_line*."""
+        start = trail.offset
+        for item in self._payloads(file, trail, followed):
+            if item is None:
+                yield None
+                continue
+            here: Position = trail.offset
+            if isinstance(item, _Last):
+                payload, begin = item.payload, trail.offset
+                trail.pass_over(item.size)
+                here = (trail.offset if self._framing is None else begin, trail.offset)
+            else:
+                payload = item
+            if in_line:
+                in_line = False
+                if payload in {b"", b"\r"}:
+                    continue  # the line feed of a line that was taken without it
+                payload = self._rest_of_line(payload, start)
+            yield payload, here if followed is None else trail.seen
 
     def _payloads(
         self, file: BinaryIO, trail: Trail, followed: FollowedFile | None
-    ) -> Iterator[bytes | _Incomplete | None]:
+    ) -> Iterator[bytes | _Last | None]:
         """Yield the payloads of one file, with *trail* after each; None to wait for more.
 
-        At an incomplete frame, *trail* is still before it.
+        At the last one, if it is not complete, *trail* is still before it.
         """
         rest, long = b"", None
         while True:
@@ -105,10 +122,9 @@ class FileSource(MessageSource[Position]):
         if left and self._framing is not None:
             yield self._incomplete(rest if long is None else long.beginning, left, trail.offset)
         elif long is not None:  # a last line without a line feed
-            yield self._passed_over(long, trail)
+            yield _Last(self._passed_over(long, trail), 0)
         elif rest:
-            trail.note(rest)
-            yield rest
+            yield _Last(rest, len(rest))
 
     def _cut(
         self, data: bytes, long: _Long | None, trail: Trail, *, notes: bool
@@ -145,7 +161,7 @@ class FileSource(MessageSource[Position]):
                 return data, None
         return b"", long if long is not None and not long.is_complete else None
 
-    def _incomplete(self, data: bytes, size: int, offset: int) -> _Incomplete:
+    def _incomplete(self, data: bytes, size: int, offset: int) -> _Last:
         """Return the incomplete frame of which the file has *size* bytes, beginning with *data*."""
         framing = self._framing
         assert framing is not None
@@ -156,7 +172,7 @@ class FileSource(MessageSource[Position]):
             what = f"the header announces {length} bytes, but the file has {size - header} of them"
         shown = beginning(data[header:] or data)
         problem = f"{self._path}, byte {offset}: {what}; they begin with {shown}"
-        return _Incomplete(refusal(problem), size)
+        return _Last(refusal(problem), size)
 
     def _passed_over(self, long: _Long, trail: Trail) -> bytes:
         """What stands for *long*, with *trail* after it."""
@@ -180,22 +196,34 @@ class FileSource(MessageSource[Position]):
             )
             raise FrameError(msg)
 
-    def _check_line(self, file: BinaryIO, offset: int) -> None:
-        """Refuse to resume in the middle of a line: the file was replaced or rewritten.
+    def _is_in_line(self, file: BinaryIO, offset: int, position: Position | None) -> bool:
+        """Whether the line before *offset* was taken when it had no line feed yet.
 
         Raises:
-            FrameError: No line ends at *offset*.
+            FrameError: It had one by *position*: the file was replaced or rewritten.
         """
         if self._framing is not None or not offset:
-            return
+            return False
         file.seek(offset - 1)
-        around = file.read(2)  # the last line may have had no line feed when it was read
-        if len(around) > 1 and b"\n" not in around:
+        if file.read(1) in {b"\n", b""}:
+            return False
+        if isinstance(position, int):
             msg = (
                 f"{self._path} has changed: no line ends at byte {offset}, up to which it has been "
                 "read; the file must only grow"
             )
             raise FrameError(msg)
+        return True
+
+    def _rest_of_line(self, payload: bytes, offset: int) -> bytes:
+        """What stands for *payload*, the rest from *offset* on of a line that was taken."""
+        if isinstance(payload, Refusal):
+            return payload
+        return refusal(
+            f"{self._path}, byte {offset}: the rest of a line, {counted(len(payload), 'byte')}: "
+            "what came before it was taken as a message when the file ended there; it begins with "
+            f"{beginning(payload)}"
+        )
 
     def _frames(self, data: bytes) -> _Cut:
         framing = self._framing
@@ -217,13 +245,13 @@ class FileSource(MessageSource[Position]):
         return lines, 1, rest, None
 
 
-class _Incomplete(NamedTuple):
-    """A frame at the end of a file that is incomplete."""
+class _Last(NamedTuple):
+    """What a file ends with: a frame that is incomplete, or a line without a line feed."""
 
-    refused: bytes
-    """The payload that becomes its dead letter."""
+    payload: bytes
+    """The line; what becomes the dead letter of a frame."""
     size: int
-    """Bytes of it in the file."""
+    """Bytes of it in the file that are still to be passed over."""
 
 
 class _Long:
