@@ -99,7 +99,7 @@ def test_a_file_of_csv_may_have_a_mark_quotes_and_no_last_line_feed(tmp_path: Pa
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"1\n", "orders.csv, before byte 6: it has 1 columns instead of 2: '1\\n'"),
+        (b"1\n", "orders.csv, before byte 6: it has 1 column instead of 2: '1\\n'"),
         (b"1,2,3\n", "it has 3 columns instead of 2"),
         (b"1,\xff\n", "it is not UTF-8: '1,\\\\xff\\n'"),
         (b'"1"2,3\n', "',' expected after '\"'"),

@@ -156,11 +156,13 @@ def test_pages_of_other_sites_send_nothing(running: Running) -> None:
     for headers in (
         {"Origin": "https://evil.example"},
         {"Origin": "null", "Content-Type": "text/plain"},
+        {"Origin": ""},
         {"Origin": f"http://evil.example:{port}", "Host": f"evil.example:{port}"},
     ):
         refused = running.post(b"x", headers)
         reason = "may not send messages; origins= of the source adds one.\n"
-        assert refused[:2] == (403, f"Pages of {headers['Origin']} {reason}")
+        page = headers["Origin"] or "an empty origin"
+        assert refused[:2] == (403, f"Pages of {page} {reason}")
         assert "Access-Control-Allow-Origin" not in refused.headers
     with contextlib.closing(running.client()) as client:
         asked = ask(client, "OPTIONS", "/in", None, {"Origin": "https://evil.example"} | PREFLIGHT)

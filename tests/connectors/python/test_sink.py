@@ -202,7 +202,9 @@ def test_what_a_sink_that_does_not_stop_writes_counts_as_not_delivered(
     assert stuck.writing.wait(PATIENCE_S)
     with capture_logs() as logs:
         sending.restart()
-    assert [entry["event"] for entry in logs] == ["sink does not stop"]
+    assert [(entry["event"], entry["reason"]) for entry in logs] == [
+        ("sink does not stop", "a call of its open(), write() or close() has not returned")
+    ]
     stuck.go_on.set()
     memory = Memory()
     sending.start(memory)

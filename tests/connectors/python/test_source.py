@@ -298,7 +298,9 @@ def test_nothing_is_taken_after_a_stop_even_of_a_source_that_does_not_stop(
     feeding.wait_for(1)
     with capture_logs() as logs:
         feeder.stop()
-    assert [entry["event"] for entry in logs] == ["source does not stop"]
+    assert [(entry["event"], entry["reason"]) for entry in logs] == [
+        ("source does not stop", "a call of its read(), decoder or time= has not returned")
+    ]
     go_on.set()
     assert went_on.wait(PATIENCE_S)
     assert feeding.messages() == [b"one"]

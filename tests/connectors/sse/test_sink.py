@@ -309,6 +309,7 @@ def test_only_pages_of_allowed_origins_may_read(tmp_path: Path) -> None:
     assert refused.status == 403
     assert refused.read() == b"Pages of https://evil.example.org may not read these events.\n"
     assert "Access-Control-Allow-Origin" not in refused.headers
+    assert serving.ask(Origin="").read() == b"Pages of an empty origin may not read these events.\n"
     with serving.viewer(Origin=allowed) as viewer:
         assert viewer.headers["Access-Control-Allow-Origin"] == allowed
     own = "http://{}:{}".format(*serving.address)
@@ -386,6 +387,8 @@ def test_a_token_is_required_where_there_is_one(tmp_path: Path) -> None:
     ):
         assert refused.status == 401
         assert refused.headers["WWW-Authenticate"] == "Bearer"
+    assert serving.ask("/prices?token=wrong").read() == b"The token is wrong.\n"
+    assert serving.ask().read().startswith(b"A token is required: as Authorization: Bearer")
     with serving.viewer(f"/prices?token={token}"), serving.viewer(Authorization=f"Bearer {token}"):
         pass
     serving.stop()

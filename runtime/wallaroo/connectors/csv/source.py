@@ -13,6 +13,7 @@ from typing import NamedTuple
 from wallaroo.connectors.rotation import FollowedFile, Trail, has
 from wallaroo.connectors.row_files import ALL, Position, RowFiles, TimeOf, Within
 from wallaroo.errors import FrameError, RuntimeFailure
+from wallaroo.system.printable import counted
 from wallaroo.wire.refusals import beginning
 from wallaroo.wire.rows import malformed_row, packed_row
 
@@ -190,7 +191,7 @@ class CSVRows(RowFiles):
             return packed_row(dict(zip(names, values, strict=True)))
         problem = values
         if not isinstance(values, str):
-            problem = f"it has {len(values)} columns instead of {len(names)}"
+            problem = f"it has {counted(len(values), 'column')} instead of {len(names)}"
         text = raw.decode("utf-8", "backslashreplace")
         return malformed_row(f"{file.name}, before byte {end}: {problem}: {text!r}")
 

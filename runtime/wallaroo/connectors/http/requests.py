@@ -54,7 +54,8 @@ def check_origin(scope: Scope, origins: Origins) -> None:
     if origin is None or origins.allow(origin):
         return
     if not origins.are_own(origin, header(scope, b"host") or ""):
-        reason = f"Pages of {origin[:200]} may not send messages; origins= of the source adds one."
+        page = origin[:200] or "an empty origin"
+        reason = f"Pages of {page} may not send messages; origins= of the source adds one."
         raise Unacceptable(403, reason)
 
 

@@ -23,7 +23,7 @@ log = structlog.get_logger("wallaroo.gateway")
 class PythonSinkWriter(SinkThread[CustomSink]):
     """Writes one sink's outputs in a separate thread."""
 
-    WAITS = "it waits in write()"
+    WAITS = "a call of its open(), write() or close() has not returned"
 
     def __init__(self, context: ConnectorContext, index: int, sink: CustomSink) -> None:
         super().__init__(context, index, sink)

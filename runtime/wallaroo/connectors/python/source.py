@@ -30,7 +30,7 @@ _ASK_S = 0.02
 class PythonSourceReader(SourceThread[CustomSource, bytes]):
     """Reads one source in a separate thread; its position is that of the last message, pickled."""
 
-    WAITS = "it waits in read()"
+    WAITS = "a call of its read(), decoder or time= has not returned"
 
     def __init__(self, context: ConnectorContext, index: int, source: CustomSource) -> None:
         super().__init__(context, index, source)

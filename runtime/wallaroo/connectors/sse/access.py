@@ -60,7 +60,8 @@ class Access:
                 )
                 raise Unacceptable(403, reason)
         elif not (self._origins.allow(origin) or self._origins.are_own(origin, host)):
-            raise Unacceptable(403, f"Pages of {origin[:200]} may not read these events.")
+            page = origin[:200] or "an empty origin"
+            raise Unacceptable(403, f"Pages of {page} may not read these events.")
 
     def _check_token(self, request: Request, token: bytes) -> None:
         given = request.query_params.get("token", "")
@@ -76,8 +77,6 @@ class Access:
                 reason = f"Too many wrong tokens came from {peer}: try again in {wait} s."
                 raise Unacceptable(429, reason, {"Retry-After": str(wait)})
             self._guesses.note_wrong(peer, "the token is not this sink's", sink=self._sink.name)
-        raise Unacceptable(
-            401,
-            "A token is required: as Authorization: Bearer TOKEN, or as ?token=TOKEN.",
-            {"WWW-Authenticate": "Bearer"},
-        )
+        reason = "A token is required: as Authorization: Bearer TOKEN, or as ?token=TOKEN."
+        reason = "The token is wrong." if given else reason
+        raise Unacceptable(401, reason, {"WWW-Authenticate": "Bearer"})
