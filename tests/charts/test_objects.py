@@ -644,6 +644,7 @@ def test_fractions_may_be_text_as_helm_takes_them_from_its_command_line(helm: He
         return [str(argument) for argument in found["args"]]
 
     assert "--function-timeout=0.5" in arguments("-driver")
+    assert "--function-timeout=0.5" in arguments("-gateway")
     assert "--journal-limit-gib=0.25" in arguments("-gateway")
 
 

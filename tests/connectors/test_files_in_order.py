@@ -24,6 +24,7 @@ from wallaroo.connectors.csv.source import CSVRows
 from wallaroo.connectors.parquet.source import ParquetRows
 from wallaroo.connectors.row_files import RowFiles
 from wallaroo.errors import RuntimeFailure
+from wallaroo.model.endpoints import TimesOf
 from wallaroo.model.order import Timeline
 from wallaroo.wire.rows import unpacked_row
 
@@ -51,8 +52,9 @@ def parquet(directory: Path, *, follow: bool = False) -> RowFiles:
     return ParquetRows(directory, None, follow=follow)
 
 
-def time_of(payload: bytes) -> int | None:
-    return None if (at := unpacked_row(payload)["at"]) in {None, ""} else int(at)
+def times_of(payloads: Sequence[bytes]) -> Times:
+    found = (unpacked_row(payload)["at"] for payload in payloads)
+    return [None if at in {None, ""} else int(at) for at in found]
 
 
 def row(payload: bytes) -> Row:
@@ -61,9 +63,9 @@ def row(payload: bytes) -> Row:
 
 
 def read(
-    source: RowFiles, position: Any = None, time: Callable[[bytes], int | None] | None = time_of
+    source: RowFiles, position: Any = None, times: TimesOf | None = times_of
 ) -> list[tuple[Row, Any]]:
-    items = [*source.read(position, time)]
+    items = [*source.read(position, times)]
     return [(row(item[0]), item[1]) for item in items if item is not None]
 
 
@@ -93,8 +95,8 @@ def test_rows_go_by_the_latest_time_of_their_file_and_each_file_is_read_on_where
         due = [found for found, _ in whole]
         assert due == in_order(files)
         for number, (_, position) in enumerate(whole, 1):
-            for time in (time_of, None):  # the application may have been given another time
-                rest = [found for found, _ in read(source, position, time)]
+            for given_times in (times_of, None):  # the application may have been given another time
+                rest = [found for found, _ in read(source, position, given_times)]
                 assert sorted(rest, key=itemgetter(0)) == sorted(due[number:], key=itemgetter(0))
 
 
@@ -102,7 +104,7 @@ def test_a_time_that_is_given_later_does_not_read_a_row_twice(tmp_path: Path) ->
     csv_file(tmp_path, "a", [5, 6])
     csv_file(tmp_path, "b", [1, 2, 7])
     csv_file(tmp_path, "c", [3])
-    positions = [position for _, position in read(csv(tmp_path), time=None)]
+    positions = [position for _, position in read(csv(tmp_path), times=None)]
     rest = [found for found, _ in read(csv(tmp_path), positions[2])]
     assert rest == [("b", 1), ("c", 0), ("b", 2)]
 
@@ -139,7 +141,7 @@ def test_files_that_are_finished_may_be_removed_and_others_may_not(tmp_path: Pat
 def test_files_that_are_followed_join_and_the_last_one_may_grow(tmp_path: Path) -> None:
     csv_file(tmp_path, "a", [1, 4])
     csv_file(tmp_path, "b", [2])
-    following: Any = csv(tmp_path, follow=True).read(None, time_of)
+    following: Any = csv(tmp_path, follow=True).read(None, times_of)
     with contextlib.closing(following):
         assert [row(next(following)[0]) for _ in range(3)] == [("a", 0), ("b", 0), ("a", 1)]
         assert next(following) is None

@@ -56,7 +56,7 @@ class RunningGateway:
         self.directory, self.location = directory, location
 
     async def _start(self, application: Application, settings: GatewaySettings) -> Gateway:
-        gateway = Gateway(application, settings)
+        gateway = Gateway(application, settings, {})
         await gateway.start()
         return gateway
 

@@ -109,6 +109,7 @@ spec:
             - --listen-tls-key=/etc/wallaroo/tls/door/tls.key
             {{- end }}
             - --health=0.0.0.0:7980
+            - --function-timeout={{ .Values.functionTimeoutSeconds }}
             - --journal-limit-gib={{ $values.journalLimitGiB }}
             - --max-connections={{ int $values.maxConnections }}
             - --idle-timeout={{ $values.idleTimeoutSeconds }}

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 
+from wallaroo.api.places import place_of
 from wallaroo.cli.options import STATE_DIR, application_without_addresses
 from wallaroo.cli.saved_state import saved_state_lines
-from wallaroo.errors import FrameError
+from wallaroo.errors import FrameError, WallarooError
 from wallaroo.model.application import (
     Application,
     Branch,
@@ -21,15 +22,18 @@ from wallaroo.model.application import (
     StatePartition,
     WindowCompute,
 )
+from wallaroo.model.endpoints import Source
+from wallaroo.model.order import time_function
 from wallaroo.observability import logs
 from wallaroo.resolution.windows import problem_of_accumulator
 from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import printable
 from wallaroo.testing import messages_of
 from wallaroo.testing._repeats import check_repeats
+from wallaroo.user_code.exceptions import describe_error
 
 _SAMPLE = 100
-"""Messages of a file that are decoded twice."""
+"""Messages of a file that are decoded twice, or whose times are looked at."""
 
 
 @click.command()
@@ -40,9 +44,9 @@ def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     """Validate an application: report everything that is wrong with it, or else list its parts.
 
     Settings of Kafka are checked unless they are in a file that this machine does not have.
-    Decoders of files that are declared repeatable decode the first messages twice. With
-    --state-dir, check also that its state classes fit the saved entities, which it loads and
-    migrates without changing them.
+    Decoders of files that are declared repeatable decode the first messages twice, and the time=
+    of files is called with theirs. With --state-dir, check also that its state classes fit the
+    saved entities, which it loads and migrates without changing them.
 
     \b
     Example:
@@ -77,6 +81,18 @@ def _check_repeats(application: Application) -> None:
                 check_repeats(pipeline, payload)
 
 
+def _problem_of_time(application: Application, source: Source) -> str | None:
+    """Why a message of *source* has no time, if that is found for the first ones of its file."""
+    problems: list[str] = []
+    time_of = time_function(source, lambda error: problems.append(describe_error(error)))
+    if time_of is None or source.runs_code or source.read(None) is None:
+        return None
+    with suppress(OSError, WallarooError):  # a run says what is wrong with the file
+        for _, payload in islice(messages_of(application, source.name), _SAMPLE):
+            time_of(payload)
+    return problems[0] if problems else None
+
+
 def _lines(application: Application) -> Iterator[str]:
     yield f"{application.name} is well formed:"
     for pipeline in application.pipelines:
@@ -89,6 +105,9 @@ def _lines(application: Application) -> Iterator[str]:
         yield f"  state {partition.name!r}: {', '.join(parts)}"
     for hint in application.hints:
         yield f"  hint: {hint}"
+    for source in application.sources:
+        if (problem := _problem_of_time(application, source)) is not None:
+            yield f"  hint: {place_of(source.time)}: time= of source {source.name!r}: {problem}"
     for pipeline in application.pipelines:
         for step in pipeline.trunk.walk():
             if not isinstance(step, WindowCompute):

@@ -19,6 +19,7 @@ from wallaroo.cli.option_types import FILE
 from wallaroo.cli.options import (
     APPLICATION,
     DEAD_LETTER_LIMITS,
+    FUNCTION_TIMEOUT,
     HEALTH,
     LOG_LEVEL,
     STATE_DIR,
@@ -27,8 +28,10 @@ from wallaroo.cli.options import (
 )
 from wallaroo.dataflow.user_logs import captured_logs
 from wallaroo.errors import DamagedFile, WallarooError
+from wallaroo.gateway.connector import Times
 from wallaroo.gateway.internal_api.location import location_of, socket_in
 from wallaroo.gateway.internal_api.status import GatewayStatus
+from wallaroo.gateway.message_times import found_elsewhere
 from wallaroo.gateway.selector import new_loop
 from wallaroo.gateway.settings import GatewaySettings, check_sinks
 from wallaroo.model.application import Application
@@ -73,6 +76,7 @@ OPTIONS = Options(
         ),
         health=HEALTH,
         letters=DEAD_LETTER_LIMITS,
+        call_limit_s=FUNCTION_TIMEOUT,
         ports=Option("--ports", type=int, multiple=True, hidden=True),
     ),
     log_level=LOG_LEVEL,
@@ -117,8 +121,11 @@ def gateway(child: bool, **options: Any) -> None:
             user_logs.application = application.name
             logs.configure_again()
             check_sinks(application)
-            with asyncio.Runner(loop_factory=new_loop) as runner:
-                runner.run(_serve(application, settings.gateway, parent))
+            with (
+                found_elsewhere(application, settings.gateway.call_limit_s) as times,
+                asyncio.Runner(loop_factory=new_loop) as runner,
+            ):
+                runner.run(_serve(application, settings.gateway, times, parent))
         except WallarooError as error:
             if parent is None:
                 raise
@@ -157,14 +164,20 @@ class _Parent:
 
 
 async def _serve(
-    application: Application, settings: GatewaySettings, parent: _Parent | None
+    application: Application,
+    settings: GatewaySettings,
+    times: Times,
+    parent: _Parent | None,
 ) -> None:
     from wallaroo.gateway.server import serve  # not needed for a command line
 
     if parent is None:
-        await serve(application, settings, _log_ready, stop_signals=(signal.SIGTERM, signal.SIGINT))
+        signals = (signal.SIGTERM, signal.SIGINT)
+        await serve(application, settings, times, _log_ready, stop_signals=signals)
         return
-    await serve(application, settings, lambda status: parent.report(dataclasses.asdict(status)))
+    await serve(
+        application, settings, times, lambda status: parent.report(dataclasses.asdict(status))
+    )
 
 
 def _log_ready(status: GatewayStatus) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 from wallaroo.api.connectors import MessageSource
 from wallaroo.connectors.python.resolve import CustomSource
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.order import Timeline, time_function
+from wallaroo.model.endpoints import TimesOf
+from wallaroo.model.order import Timeline, timed
 from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.rows import decoding_rows
 
@@ -25,8 +26,6 @@ Position = tuple[str, Within, *tuple[tuple[str, Within], ...]]
 it that have more, the last one first."""
 _Row = tuple[int, str, Within, bytes]
 """Time of a row, its file, its place there, and itself packed; rows go in this order."""
-TimeOf = Callable[[bytes], int | None]
-"""From a packed row to its time; None if it has none."""
 ALL = -1
 """Last part of the place of the last row: there was no more."""
 
@@ -44,14 +43,14 @@ class RowFiles(MessageSource[Position]):
         self._follow = follow
 
     def read(
-        self, position: Position | None, time_of: TimeOf | None = None
+        self, position: Position | None, times_of: TimesOf | None = None
     ) -> Iterator[tuple[bytes, Position] | None]:
-        """See `MessageSource.read`; with *time_of*, files are read in the order of time.
+        """See `MessageSource.read`; with *times_of*, files are read in the order of time.
 
         Of more than `at_once` files, those with the first names are; when one ends, the next joins.
         """
         if self._is_one:
-            time_of = None  # there are no others to read it in order with
+            times_of = None  # there are no others to read it in order with
         begun: dict[str, Within] = {}
         if position is not None:
             name, within, *earlier = position
@@ -63,7 +62,7 @@ class RowFiles(MessageSource[Position]):
                 raise RuntimeFailure(self._nothing())
             waiting.extend(sorted(name for name in found if name > last))
             last = max(waiting, default=last)
-            yield from self._merged(waiting, found, begun, time_of)
+            yield from self._merged(waiting, found, begun, times_of)
             if not self._follow:
                 return
             yield None
@@ -73,18 +72,18 @@ class RowFiles(MessageSource[Position]):
         waiting: deque[str],
         found: Mapping[str, Path],
         begun: dict[str, Within],
-        time_of: TimeOf | None,
+        times_of: TimesOf | None,
     ) -> Iterator[tuple[bytes, Position]]:
         """Yield the rows of the files *waiting*, with *begun*, what was read of each, after it."""
         heap: list[tuple[_Row, Iterator[_Row]]] = []
         while waiting or heap:
-            if waiting and len(heap) < (1 if time_of is None else self.at_once):
+            if waiting and len(heap) < (1 if times_of is None else self.at_once):
                 name = waiting.popleft()
                 if name not in begun:  # all others that are known are open, or finished
                     for one in begun.keys() - {file for (_, file, *_), _ in heap}:
                         del begun[one]
                     begun[name] = ()
-                rows = self._timed(name, found.get(name), begun[name], time_of)
+                rows = self._timed(name, found.get(name), begun[name], times_of)
                 row = next(rows, None)
             else:
                 row, rows = heapq.heappop(heap)
@@ -99,7 +98,7 @@ class RowFiles(MessageSource[Position]):
                 del begun[name]
 
     def _timed(
-        self, name: str, file: Path | None, begin: Within, time_of: TimeOf | None
+        self, name: str, file: Path | None, begin: Within, times_of: TimesOf | None
     ) -> Iterator[_Row]:
         """Yield the rows of *file*, which is None if it is gone, after *begin*."""
         if file is None:
@@ -107,10 +106,15 @@ class RowFiles(MessageSource[Position]):
                 msg = f"{self._parent / name} is gone, but only a part of it is known to be read"
                 raise RuntimeFailure(msg)
             return
+        rows = self._rows(file, begin)
+        if times_of is None:
+            yield from ((0, name, place, payload) for payload, place in rows)
+            return
         times = Timeline()
-        for payload, place in self._rows(file, begin):
-            at = 0 if time_of is None else times.reached(time_of(payload))
-            yield at, name, place, payload
+        for row, at in timed(rows, times_of):
+            if row is not None:
+                payload, place = row
+                yield times.reached(at), name, place, payload
 
     def __str__(self) -> str:
         return f"file {self._path}" if self._is_one else f"files {self._path}"
@@ -183,8 +187,10 @@ class RowSource(CustomSource):
 
     reader: RowFiles = field(compare=False)
 
-    def read_in_order(self, position: Any) -> Iterator[tuple[bytes, Any] | None]:  # noqa: D102
-        return self.reader.read(position, time_function(self))
+    def read_in_order(  # noqa: D102
+        self, position: Any, times_of: TimesOf | None
+    ) -> Iterator[tuple[bytes, Any] | None]:
+        return self.reader.read(position, times_of)
 
 
 def row_source(config: Any, context: SourceContext, reader: RowFiles) -> RowSource:

@@ -19,6 +19,7 @@ from wallaroo.gateway.outbox.outbox import RefusedOutput, cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.endpoints import Endpoint, Sink, Source
+from wallaroo.model.order import times_function
 from wallaroo.observability.logs import Repeats
 from wallaroo.user_code.exceptions import describe_error, short_repr
 from wallaroo.wire.records import FailedMessage
@@ -183,6 +184,8 @@ class SourceThread(ConnectorThread[_SourceT], Generic[_SourceT, _PositionT]):
         self._source, self._journal = source, context.journal
         self._turn = context.turns.get(index)
         """When it is its turn, among sources that are read in the order of time."""
+        self._times_of = context.times.get(index) or times_function(source)
+        """Finds the times of its messages; None if it was given no function for that."""
         self._reached: _PositionT | None = None
         """Where reading would resume, as last passed to the journal; None for the beginning."""
         self.failures = 0

@@ -23,6 +23,8 @@ from typing import Any
 
 from wallaroo.user_code.callers import call_at
 
+CALL_LIMIT_S = 60.0
+"""The limit, unless another one is set."""
 _CHECKS = 4
 """Checks within the time limit."""
 INTERRUPT = signal.SIGRTMAX - 3

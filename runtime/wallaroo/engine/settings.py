@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from wallaroo.dataflow.call_timeout import CALL_LIMIT_S
 from wallaroo.loading.loader import ApplicationRef
 
 
@@ -29,7 +30,7 @@ class EngineSettings:
     """The gateway's token, for workers on machines without its file."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Additional Spark settings."""
-    call_limit_s: float = 60.0
+    call_limit_s: float = CALL_LIMIT_S
     """Seconds that a function of the application may take for one message; 0 for no limit."""
     entity_limit_bytes: int = 64 * 1024**2
     """Bytes that an entity may take when it is saved; the message that lets it grow beyond becomes

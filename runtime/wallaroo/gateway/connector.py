@@ -14,6 +14,9 @@ from wallaroo.gateway.limits import SourceLimits
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.turns import Turn
 from wallaroo.metrics.samples import Sample
+from wallaroo.model.endpoints import TimesOf
+
+Times = Mapping[int, TimesOf]
 
 
 def _ignore(_error: Exception) -> None:
@@ -36,6 +39,9 @@ class ConnectorContext:
     """TLS to receivers; None for plain connections."""
     turns: Mapping[int, Turn] = field(default_factory=dict)
     """Turns of the sources that are read in the order of time, by index."""
+    times: Times = field(default_factory=dict)
+    """Find the times of messages elsewhere, by the index of their source; this process finds those
+    of other sources."""
     on_failure: Callable[[Exception], None] = _ignore
     """Ends the gateway because the journal or the outbox failed; for any thread."""
 

@@ -19,7 +19,7 @@ from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.chunks.pace import AWAITED_CHUNK_BYTES, Pace
 from wallaroo.gateway.chunks.peers import PeerListener
 from wallaroo.gateway.chunks.server import ChunkServer
-from wallaroo.gateway.connector import ConnectorContext, SinkConnector
+from wallaroo.gateway.connector import ConnectorContext, SinkConnector, Times
 from wallaroo.gateway.connectors import SourceConnectors, open_sink
 from wallaroo.gateway.consistency.acceptance import accept_if_asked, is_asked
 from wallaroo.gateway.control import Control
@@ -65,14 +65,14 @@ class Gateway:
     Args:
         application: The application whose sources and sinks it serves.
         settings: Its settings.
+        times: See `ConnectorContext`.
 
     Raises:
         UsageError: Files that *settings* name cannot be used, or an error policy is not valid.
     """
 
-    def __init__(self, application: Application, settings: GatewaySettings) -> None:
-        self._application = application
-        self._settings = settings
+    def __init__(self, application: Application, settings: GatewaySettings, times: Times) -> None:
+        self._application, self._settings, self._times = application, settings, times
         self._token = None if settings.token_file is None else read_token(settings.token_file)
         self._guesses = Guesses()
         self._tls = settings.tls.for_internal_api()
@@ -163,6 +163,7 @@ class Gateway:
             self._source_tls,
             self._sink_tls,
             turns_of(self._application),
+            self._times,
             self._on_failure,
         )
         sources, sinks = self._application.sources, self._application.sinks
@@ -365,6 +366,7 @@ async def _turn() -> None:
 async def serve(
     application: Application,
     settings: GatewaySettings,
+    times: Times,
     on_ready: Callable[[GatewayStatus], None],
     stop_signals: Sequence[signal.Signals] = (signal.SIGTERM,),
 ) -> None:
@@ -373,6 +375,7 @@ async def serve(
     Args:
         application: Whose sources and sinks it serves.
         settings: How it is set up.
+        times: See `ConnectorContext`.
         on_ready: Called once with the bound addresses.
         stop_signals: Signals that stop it; SIGINT is ignored unless it is one of them.
 
@@ -385,7 +388,7 @@ async def serve(
     loop.add_signal_handler(signal.SIGINT, lambda: None)
     serving = True
     while serving:
-        gateway = Gateway(application, settings)
+        gateway = Gateway(application, settings, times)
         for stop in stop_signals:
             loop.add_signal_handler(stop, gateway.end)
         await gateway.start()

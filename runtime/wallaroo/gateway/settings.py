@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wallaroo.api.addresses import Address
+from wallaroo.dataflow.call_timeout import CALL_LIMIT_S
 from wallaroo.errors import UsageError
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.journal.write_buffer import JournalLimits
@@ -64,6 +65,9 @@ class GatewaySettings:
     """
     letters: DeadLetterLimits = field(default_factory=DeadLetterLimits)
     """Limits of the dead letters."""
+    call_limit_s: float = CALL_LIMIT_S
+    """Seconds that functions of the application may take to find the time of a message; 0 for no
+    limit."""
     outbox_bytes: int = 1024**3
     """Bytes of undelivered outputs above which the engine waits; then the journal fills, and
     senders wait."""

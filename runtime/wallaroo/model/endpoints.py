@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -13,6 +13,9 @@ from wallaroo.wire.framing import MessageFormat
 
 IDLE_NS = 60 * 10**9
 """For how long sources wait for another one, unless it says so itself."""
+
+TimesOf = Callable[[Sequence[bytes]], Sequence[int | None]]
+"""From payloads to the times of their messages; None for one that has none."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,12 @@ class Source(Endpoint):
         """Its messages as `MessageSource.read` yields them; None if they exist only at run time."""
         return None
 
-    def read_in_order(self, position: Any) -> Iterator[tuple[bytes, Any] | None] | None:
-        """The same, in the order of time if they come from several files."""
+    def read_in_order(
+        self,
+        position: Any,
+        times_of: TimesOf | None,  # noqa: ARG002
+    ) -> Iterator[tuple[bytes, Any] | None] | None:
+        """The same, in the order that *times_of* gives if they come from several files."""
         return self.read(position)
 
     def given(self, payload: Any) -> Any:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any
+from time import monotonic
+from typing import Any, TypeVar
 
 from wallaroo.api.durations import since_epoch_ns
 from wallaroo.api.places import Place
 from wallaroo.model.application import Application, StateCompute, Step, WindowCompute
-from wallaroo.model.endpoints import Source
+from wallaroo.model.endpoints import Source, TimesOf
+from wallaroo.user_code.callers import time_limited
+from wallaroo.user_code.exceptions import pass_interrupt
 
 BEGINNING = -1 << 80
 """A time before that of any message, in nanoseconds since the Unix epoch."""
 END = 1 << 80
 """A time after that of any message."""
+
+AHEAD_MESSAGES, AHEAD_BYTES = 256, 256 * 1024
+"""Messages, and bytes of them, whose times are asked for together."""
+AHEAD_S = 0.02
+"""Seconds after which no more messages are taken for that."""
+
+_PlacedT = TypeVar("_PlacedT", bound=tuple[bytes, Any])
 
 
 def meeting_sources(application: Application) -> list[frozenset[int]]:
@@ -106,11 +116,18 @@ def is_timed(source: Source) -> bool:
     return source.knows_times or source.time is not None
 
 
-def time_function(source: Source) -> Callable[[Any], int | None] | None:
+@time_limited
+def time_function(
+    source: Source, report: Callable[[BaseException], object] = lambda _: None
+) -> Callable[[Any], int | None] | None:
     """Return what finds the time of a payload of *source*, None for none.
 
-    It is None for a source that was given no function for it. User code that raises on a message
+    It is None for a source that was given no function for it. A decoder that raises on a message
     will do so again where that is reported.
+
+    Args:
+        source: The source.
+        report: Called with what its function raises, or what says that it returned no time.
     """
     time, decode = source.time, source.decode
     if time is None:
@@ -119,8 +136,56 @@ def time_function(source: Source) -> Callable[[Any], int | None] | None:
     def time_of(payload: Any) -> int | None:
         try:
             message = decode(payload)
-            return None if message is None else since_epoch_ns(time(message))
-        except (Exception, SystemExit):
+        except BaseException as error:
+            pass_interrupt(error)
+            if isinstance(error, MemoryError):  # there may be more memory where it is processed
+                report(error)
+            return None
+        try:
+            return None if message is None else min(since_epoch_ns(time(message)), END - 1)
+        except BaseException as error:
+            pass_interrupt(error)
+            report(error)
             return None
 
     return time_of
+
+
+def times_function(source: Source) -> TimesOf | None:
+    """Return what finds the times of several payloads, as `time_function` does, in this process."""
+    time_of = time_function(source)
+    return None if time_of is None else lambda payloads: [time_of(one) for one in payloads]
+
+
+def timed(
+    items: Iterable[_PlacedT | None], times_of: TimesOf
+) -> Iterator[tuple[_PlacedT | None, int | None]]:
+    """Yield each of *items*, which begin with payloads, with its time; None stands for a pause.
+
+    Several are taken before the first one is yielded, as long as they come at once.
+    """
+    batch: list[_PlacedT] = []
+    size, since, end, failure = 0, 0.0, False, None
+    given = iter(items)
+    while not end:
+        item = None
+        try:
+            item = next(given)
+        except StopIteration:
+            end = True
+        except BaseException as error:  # what came before it counts
+            end, failure = True, error
+        if item is not None:
+            since = since if batch else monotonic()
+            batch.append(item)
+            size += len(item[0])
+            is_full = len(batch) >= AHEAD_MESSAGES or size >= AHEAD_BYTES
+            if not is_full and monotonic() - since < AHEAD_S:
+                continue
+        if batch:
+            yield from zip(batch, times_of([payload for payload, *_ in batch]), strict=True)
+            batch, size = [], 0
+        if item is None and not end:
+            yield None, None
+    if failure is not None:
+        raise failure

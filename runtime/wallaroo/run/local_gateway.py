@@ -144,4 +144,11 @@ def _settings(settings: LocalSettings, directory: Path, scratch: Path) -> Gatewa
         token_file = scratch / "token"
         token_file.touch(mode=0o600)
         token_file.write_text(secrets.token_urlsafe(32))
-    return GatewaySettings(directory, location, token_file, tls, traffic=settings.traffic)
+    return GatewaySettings(
+        directory,
+        location,
+        token_file,
+        tls,
+        traffic=settings.traffic,
+        call_limit_s=settings.engine.call_limit_s,
+    )

@@ -26,7 +26,7 @@ from wallaroo.codecs.waiting import without_waiting
 from wallaroo.errors import UsageError
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
-from wallaroo.model.order import sources_in_order
+from wallaroo.model.order import sources_in_order, times_function
 from wallaroo.resolution.application import resolve
 from wallaroo.testing._run import Run, Simulation, UnlistedKeysWarning, source_of
 from wallaroo.testing._watched_entities import Suspects
@@ -154,7 +154,8 @@ def messages_of(application: Any, source: str, position: Any = None) -> Iterator
     found = source_of(resolved, source)
     index = resolved.sources.index(found)
     in_order = any(index in indices for indices in sources_in_order(resolved))
-    items = found.read_in_order(position) if in_order else found.read(position)
+    times_of = times_function(found)
+    items = found.read_in_order(position, times_of) if in_order else found.read(position)
     if items is None:
         msg = f"source {source!r} listens on {found.where}, so it has no messages to read"
         raise UsageError(msg)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from wallaroo.api.functions import Decorated
 from wallaroo.api.places import RUNTIME
+from wallaroo.wire.refusals import decoding_refusals
+from wallaroo.wire.rows import decoding_rows
 
 T = TypeVar("T")
 
@@ -171,3 +173,7 @@ def _codes_of(thing: Any) -> Iterator[CodeType]:
 
 def _variables_of(code: CodeType) -> set[str]:
     return {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+
+
+for _wrapping in (decoding_refusals, decoding_rows):  # their decoders call the application's
+    time_limited(_wrapping)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from tests.gateway.harness import NOWHERE, U32
-from wallaroo.connectors.kafka.fetch import time_of_records
+from wallaroo.connectors.kafka.fetch import times_of_records
 from wallaroo.connectors.kafka.lanes import Lanes
 from wallaroo.connectors.kafka.resolve import KafkaSource
 from wallaroo.connectors.kafka.topic import Topic
-from wallaroo.model.order import END
+from wallaroo.model.order import END, times_function
 
 ALL = 10**6
 
@@ -35,7 +35,8 @@ class Lane:
     def __init__(self, partitions: int, idle_s: float = 60.0) -> None:
         self.now = 0.0
         self.ends = dict[int, int]()
-        self.lanes = Lanes(range(partitions), time_of, idle_s, lambda: self.now)
+        times_of = lambda messages: [*map(time_of, messages)]  # noqa: E731
+        self.lanes = Lanes(range(partitions), times_of, idle_s, lambda: self.now)
 
     def add(self, *records: Message) -> None:
         self.lanes.add(records, self.ends.__getitem__)
@@ -124,12 +125,13 @@ def test_new_partitions_are_waited_for() -> None:
 
 def test_the_time_of_a_record_is_its_timestamp_unless_that_cannot_be() -> None:
     source = KafkaSource("s", U32, bytes, NOWHERE, Topic("t", "nowhere:9092"))
-    find = time_of_records(source)
-    assert find(record(0, 0, 7)) == 7_000_000
-    assert find(record(0, 0, 10**15)) is None  # in the future
-    assert find(Message(topic="t", partition=0, offset=0, value=b"")) is None
+    find = times_of_records(source, None)
+    assert find([record(0, 0, 7)]) == [7_000_000]
+    assert find([record(0, 0, 10**15)]) == [None]  # in the future
+    assert find([Message(topic="t", partition=0, offset=0, value=b"")]) == [None]
     own = KafkaSource("s", U32, bytes, NOWHERE, Topic("t", "nowhere:9092"), time=int)
-    assert time_of_records(own)(record(0, 0, 10**15)) == 10**15
+    find = times_of_records(own, times_function(own))
+    assert find([record(0, 0, 10**15)]) == [10**15]
 
 
 @given(

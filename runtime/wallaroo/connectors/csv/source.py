@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.connectors.rotation import FollowedFile, Trail, has
-from wallaroo.connectors.row_files import ALL, Position, RowFiles, TimeOf, Within
+from wallaroo.connectors.row_files import ALL, Position, RowFiles, Within
 from wallaroo.errors import FrameError, RuntimeFailure
+from wallaroo.model.endpoints import TimesOf
 from wallaroo.system.printable import counted
 from wallaroo.wire.refusals import beginning
 from wallaroo.wire.rows import malformed_row, packed_row
@@ -52,11 +53,11 @@ class CSVRows(RowFiles):
         self._max_frame = max_frame
 
     def read(
-        self, position: Position | None, time_of: TimeOf | None = None
+        self, position: Position | None, times_of: TimesOf | None = None
     ) -> Iterator[tuple[bytes, Position] | None]:
         """See `RowFiles.read`."""
         if not (self._follow and self._is_one):
-            yield from super().read(position, time_of)
+            yield from super().read(position, times_of)
             return
         followed, file, offset = FollowedFile(self._path), self._path, 0
         match position:

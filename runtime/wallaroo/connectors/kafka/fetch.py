@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wallaroo.connectors.kafka.records import packed_fields
 from wallaroo.connectors.kafka.resolve import KafkaSource
-from wallaroo.model.order import time_function
-from wallaroo.wire.refusals import all_guarded, beginning, guarded, refusal
+from wallaroo.model.endpoints import TimesOf
+from wallaroo.wire.refusals import all_guarded, beginning, refusal
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -74,22 +74,22 @@ def fetch_of(messages: Sequence[Fetched], limit: int, *, envelope: bool) -> Fetc
     return Fetch(len(payloads), _framed(payloads, lengths), offsets, ends, problem)
 
 
-def time_of_records(source: KafkaSource) -> Callable[[Fetched], int | None]:
-    """Return what finds the time of a record of *source*: its timestamp, or what the source says.
+def times_of_records(
+    source: KafkaSource, own: TimesOf | None
+) -> Callable[[Sequence[Fetched]], Sequence[int | None]]:
+    """Return what finds the times of records of *source*: their timestamps, or what *own* says.
 
     A timestamp in the future is that of a clock that is wrong, and no time.
     """
-    own, envelope = time_function(source), source.envelope
     if own is not None:
-        return lambda record: own(
-            _enveloped(record) if envelope else guarded(record.value() or b"")
-        )
+        payloads = (lambda records: list(map(_enveloped, records))) if source.envelope else _values
+        return lambda records: own(payloads(records))
 
     def time_of(record: Fetched) -> int | None:
         kind, timestamp_ms = record.timestamp()
         return timestamp_ms * 10**6 if kind and timestamp_ms <= time.time() * 1000 else None
 
-    return time_of
+    return lambda records: list(map(time_of, records))
 
 
 def _too_long(record: Fetched, length: int, limit: int) -> bytes:

@@ -31,8 +31,8 @@ _PER_RECORD = 500
 
 log = structlog.get_logger("wallaroo.gateway")
 
-TimeOf = Callable[["Fetched"], int | None]
-"""From a record to its time, in nanoseconds since the Unix epoch; None if it has none."""
+TimesOf = Callable[[Sequence["Fetched"]], Sequence[int | None]]
+"""From records to their times, in nanoseconds since the Unix epoch; None for one without."""
 
 
 class _Waiting(NamedTuple):
@@ -77,7 +77,7 @@ class Lanes:
 
     Args:
         partitions: The partitions.
-        time_of: Finds the time of a record.
+        times_of: Finds the times of records.
         idle_s: Seconds after which a partition holds nothing up of which nothing comes.
         clock: Returns seconds, of a clock that does not jump.
     """
@@ -85,11 +85,11 @@ class Lanes:
     def __init__(
         self,
         partitions: Iterable[int],
-        time_of: TimeOf,
+        times_of: TimesOf,
         idle_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._time_of, self._idle_s, self._clock = time_of, idle_s, clock
+        self._times_of, self._idle_s, self._clock = times_of, idle_s, clock
         self._lanes: dict[int, _Lane] = {}
         self.open(partitions)
 
@@ -104,9 +104,10 @@ class Lanes:
             events: The records and events, as they have come.
             end_of: Tells where a partition ends.
         """
+        times = iter(self._times_of([event for event in events if event.error() is None]))
         now = self._clock()
         for event in events:
-            at = self._time_of(event) if event.error() is None else None
+            at = next(times) if event.error() is None else None
             self._lanes[event.partition() or 0].add(event, at, now)
         for partition, last in {event.partition() or 0: event for event in events}.items():
             lane = self._lanes[partition]

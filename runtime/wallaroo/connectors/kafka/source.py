@@ -17,7 +17,7 @@ import structlog
 
 from wallaroo.connectors.kafka.batches import end_of_batch, error_text, is_of_a_batch
 from wallaroo.connectors.kafka.client import REQUEST_S, Asked, TopicClient
-from wallaroo.connectors.kafka.fetch import fetch_of, time_of_records
+from wallaroo.connectors.kafka.fetch import fetch_of, times_of_records
 from wallaroo.connectors.kafka.lanes import Lanes
 from wallaroo.connectors.kafka.positions import Positions, lost_records
 from wallaroo.connectors.kafka.problems import KafkaProblem
@@ -372,8 +372,8 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
         from confluent_kafka import TopicPartition
 
         if self._turn is not None:
-            time_of = time_of_records(self._source)
-            self._lanes = Lanes(offsets, time_of, self._source.idle_ns / 1e9)
+            times_of = times_of_records(self._source, self._times_of)
+            self._lanes = Lanes(offsets, times_of, self._source.idle_ns / 1e9)
             self._paused = set()
         name = self._source.topic.name
         consumer.assign([TopicPartition(name, at, offset) for at, offset in offsets.items()])

@@ -8,7 +8,7 @@ from typing import Any
 
 from wallaroo.api.connectors import MessageSource, OutputSink
 from wallaroo.connectors.python.config import SinkConfig, SourceConfig
-from wallaroo.model.endpoints import Sink, Source
+from wallaroo.model.endpoints import Sink, Source, TimesOf
 from wallaroo.resolution.problems import describe
 from wallaroo.resolution.sinks import SinkContext
 from wallaroo.resolution.sources import SourceContext
@@ -39,7 +39,11 @@ class CustomSource(Source):
     def read(self, position: Any) -> Iterator[tuple[bytes, Any] | None]:  # noqa: D102
         return self.reader.read(position)
 
-    def read_in_order(self, position: Any) -> Iterator[tuple[bytes, Any] | None]:  # noqa: D102
+    def read_in_order(  # noqa: D102
+        self,
+        position: Any,
+        times_of: TimesOf | None,  # noqa: ARG002
+    ) -> Iterator[tuple[bytes, Any] | None]:
         return self.read(position)
 
 

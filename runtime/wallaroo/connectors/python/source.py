@@ -11,6 +11,7 @@ import contextlib
 import functools
 import pickle
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from wallaroo.connectors.python.resolve import CustomSource
@@ -18,7 +19,7 @@ from wallaroo.connectors.threads import IDLE_WAIT_S, SourceThread, SourceThreads
 from wallaroo.errors import FrameError
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.journal.write_buffer import Reached
-from wallaroo.model.order import BEGINNING, Timeline, time_function
+from wallaroo.model.order import BEGINNING, Timeline, timed
 from wallaroo.wire.refusals import Refusal, beginning, guarded, refusal
 
 _IDLE_S = 0.05
@@ -35,7 +36,6 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
     def __init__(self, context: ConnectorContext, index: int, source: CustomSource) -> None:
         super().__init__(context, index, source)
         self._reached = self._journal.reached(source.name)
-        self._time_of = time_function(source)
         self._times = Timeline()
         self._limit, self._asked = BEGINNING, 0.0
         """Time up to which messages may be handed in, and when that was asked."""
@@ -45,28 +45,42 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
     def _read(self) -> None:
         """Take messages until they end, or until stopped."""
         try:
-            self._looked = time.monotonic()
-            source = self._source
-            read = source.read if self._turn is None else source.read_in_order
-            messages = read(_unpickled(self._reached))
+            source, position = self._source, _unpickled(self._reached)
+            if self._turn is None:
+                messages = source.read(position)
+            else:
+                messages = source.read_in_order(position, self._times_of)
             with contextlib.ExitStack() as at_end:
                 if callable(close := getattr(messages, "close", None)):
                     at_end.callback(close)
-                for item in messages:
+                for item, at in self._timed(self._items(messages)):
                     if item is None:
                         self._rest()
                         self._stopping.wait(_IDLE_S)
-                    elif not self._take(*_checked(item)):
+                    elif not self._take(*item, at):
                         return
                     if self._stopping.is_set():
                         return
-                    self._looked = time.monotonic()
         except FrameError as error:
             self._end_early(described(error))
 
-    def _take(self, payload: bytes, position: Any) -> bool:
+    def _items(self, messages: Iterable[Any]) -> Iterator[tuple[bytes, Any] | None]:
+        self._looked = time.monotonic()
+        for item in messages:
+            yield None if item is None else _checked(item)
+            self._looked = time.monotonic()
+
+    def _timed(
+        self, messages: Iterator[tuple[bytes, Any] | None]
+    ) -> Iterator[tuple[tuple[bytes, Any] | None, int | None]]:
+        """Yield *messages*, each with its time if it has to wait for its turn."""
+        if self._turn is None or self._turn.is_alone or self._times_of is None:
+            return ((item, None) for item in messages)
+        return timed(messages, self._times_of)
+
+    def _take(self, payload: bytes, position: Any, at: int | None) -> bool:
         """Hand a message in, once there is room; returns whether it was, before a stop."""
-        if not self._wait_for_turn(payload):
+        if not self._wait_for_turn(at):
             return False
         framing = self._source.framing
         size = len(payload)
@@ -88,11 +102,11 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
         self._well()
         return True
 
-    def _wait_for_turn(self, payload: bytes) -> bool:
-        """Wait until it is the turn of *payload*; returns whether it is, before a stop."""
-        if self._turn is None or self._turn.is_alone or self._time_of is None:
+    def _wait_for_turn(self, at: int | None) -> bool:
+        """Wait until it is the turn of the time *at*; returns whether it is, before a stop."""
+        if self._turn is None or self._turn.is_alone or self._times_of is None:
             return True
-        at = self._times.reached(self._time_of(payload))
+        at = self._times.reached(at)
         if time.monotonic() - self._asked >= _ASK_S:
             self._limit = at - 1
         while at > self._limit:
