@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -174,6 +176,7 @@ def take(
         except Wrong as error:
             print(error)
             right = False
+            print(f"what it has left on disk is in {copied(Path(directory))}", flush=True)
         if run.ledger.history is not None:
             run.ledger.history.close()
             confirmed, told = history.confirm(kept)
@@ -186,6 +189,20 @@ def take(
         if never := [name for name in names if not report.row(turn, name).injected]:
             print(f"{len(never)} never injected: {', '.join(never)}")
     return right
+
+
+def copied(directory: Path) -> Path:
+    """A copy of the files in *directory*, whose run may go on, to find out what was wrong."""
+
+    def others(folder: str, names: list[str]) -> list[str]:
+        """What is neither a file nor a directory, such as sockets."""
+        paths = [Path(folder, name) for name in names]
+        return [path.name for path in paths if not (path.is_file() or path.is_dir())]
+
+    copy = Path(tempfile.mkdtemp(prefix="chaos-failed-"))
+    with contextlib.suppress(shutil.Error):  # some files go meanwhile
+        shutil.copytree(directory, copy, ignore=others, dirs_exist_ok=True)
+    return copy
 
 
 def next_of(names: list[str], turn: Turn, report: Report, chance: random.Random) -> str:

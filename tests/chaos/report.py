@@ -140,7 +140,9 @@ class Report:
             {
                 "turn": asdict(turn),
                 "spells": [asdict(spell) for spell in spells],
-                "rows": {name: asdict(row) for name, row in self.rows.get(turn, {}).items()},
+                "rows": {
+                    name: _told(row) for name, row in self.rows.get(turn, {}).items() if row.tried
+                },
             }
             for turn, spells in self.spells.items()
         ]
@@ -201,6 +203,11 @@ def write(tables: str, page: Path, name: str) -> None:
     head, _, rest = text.partition(begin)
     _, _, tail = rest.partition(end)
     page.write_text(f"{head}{begin}\n{tables}\n{end}{tail}")
+
+
+def _told(row: Row) -> dict[str, float]:
+    """What is not zero."""
+    return {name: value for name, value in asdict(row).items() if value}
 
 
 def _together(rows: list[Row]) -> Row:

@@ -76,6 +76,7 @@ def at_the_end(system: System) -> None:
     there = system.ledger.wait_for_all(_LAST_S)
     wrong = [*system.ledger.judge().wrong, *system.wrong]
     if wrong or not there:
-        told = "\n  ".join(wrong[:20] or ["not all outputs had come"])
+        said = wrong[:20] or ["not all outputs had come"]
+        told = "\n  ".join([*said, "the application's last events:", *system.events])
         msg = f"at the end:\n  {told}"
         raise Wrong(msg)
