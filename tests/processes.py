@@ -69,11 +69,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     out = [item for item in items if any(map(item.get_closest_marker, marks))]
     config.hook.pytest_deselected(items=out)
     left = set(items).difference(out)
-    tests = Counter(scope_of(item.nodeid) for item in left)
     starts = Counter(scope_of(item.nodeid) for item in left if item.get_closest_marker("spark"))
 
-    def place(item: pytest.Item) -> tuple[bool, int, int]:
+    def place(item: pytest.Item) -> tuple[bool, int]:
         scope = scope_of(item.nodeid)
-        return scope not in _FOLDERS, -starts[scope], -tests[scope]
+        return scope not in _FOLDERS, -starts[scope]
 
     items[:] = sorted(filter(left.__contains__, items), key=place)
