@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -87,6 +89,15 @@ def application(kind: Any) -> Application:
     builder.to_state_partition(count, kind, "counts", first_letter)
     builder.to_sink(wallaroo.TCPSinkConfig("", 0, encode))
     return resolve(builder.build())
+
+
+@pytest.fixture(autouse=True)
+def ordinary_limit() -> Iterator[None]:
+    """`Forwards` recurses up to the limit, which must not be more than the stack can hold."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
