@@ -66,7 +66,7 @@ ALL = {
     "windows": _applied("windows", ["Windows"], "a0 b0 a1 a1 b3", "a1 a2 a4 b3 b5 b9"),
     "sessions": _applied("sessions", ["Sessions"], "a0 b0 a1 a4 b3", "a2 a7 b8 b9 a1"),
     "joins": _joins(),
-    "timers": _applied("timers", ["Timers"], "a0 b0 a1 c0 b9", "c1 a2 a9 c2 b9 b12"),
+    "timers": _applied("timers", ["Timers"], "a0 b0 a1 c0 b9", "c1 a2 a9 c2 b9 b13"),
     "classes": _applied("classes", ["Classes"], "a1 b5 a2", "a4 b1 c9"),
     "own": _applied("own", ["Own"], "a0 b0 a0 a1 b2", "a1 a2 b2 b7"),
     "keys": _odd_keys(),
