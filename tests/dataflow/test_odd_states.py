@@ -92,10 +92,10 @@ def application(kind: Any) -> Application:
 
 
 @pytest.fixture(autouse=True)
-def ordinary_limit() -> Iterator[None]:
-    """`Forwards` recurses up to the limit, which must not be more than the stack can hold."""
+def low_limit() -> Iterator[None]:
+    """`Forwards` recurses up to the limit, which must be far from what the stack can hold."""
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(1000)
+    sys.setrecursionlimit(400)
     yield
     sys.setrecursionlimit(before)
 
