@@ -141,7 +141,9 @@ class Report:
                 "turn": asdict(turn),
                 "spells": [asdict(spell) for spell in spells],
                 "rows": {
-                    name: _told(row) for name, row in self.rows.get(turn, {}).items() if row.tried
+                    name: _nonzero(row)
+                    for name, row in self.rows.get(turn, {}).items()
+                    if row.tried
                 },
             }
             for turn, spells in self.spells.items()
@@ -205,8 +207,8 @@ def write(tables: str, page: Path, name: str) -> None:
     page.write_text(f"{head}{begin}\n{tables}\n{end}{tail}")
 
 
-def _told(row: Row) -> dict[str, float]:
-    """What is not zero."""
+def _nonzero(row: Row) -> dict[str, float]:
+    """The fields of *row* that are not zero."""
     return {name: value for name, value in asdict(row).items() if value}
 
 

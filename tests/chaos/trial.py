@@ -76,7 +76,7 @@ def at_the_end(system: System) -> None:
     there = system.ledger.wait_for_all(_LAST_S)
     wrong = [*system.ledger.judge().wrong, *system.wrong]
     if wrong or not there:
-        said = wrong[:20] or ["not all outputs had come"]
-        told = "\n  ".join([*said, "the application's last events:", *system.events])
-        msg = f"at the end:\n  {told}"
+        problems = wrong[:20] or ["not all outputs had come"]
+        lines = "\n  ".join([*problems, "the application's last events:", *system.events])
+        msg = f"at the end:\n  {lines}"
         raise Wrong(msg)

@@ -126,10 +126,10 @@ def test_the_first_message_without_a_time_is_told_for_each_source(
     function: str, reason: str
 ) -> None:
     with gateway("10 30", "20 40", function) as (directory, _, _):
-        told = warnings(directory)
-    assert sorted(one["source"] for one in told) == ["north", "south"]
-    assert all(one["function"].startswith(f"{function} (app.py:") for one in told)
-    assert told[0]["reason"].startswith(reason) or told[1]["reason"].startswith(reason)
+        found = warnings(directory)
+    assert sorted(one["source"] for one in found) == ["north", "south"]
+    assert all(one["function"].startswith(f"{function} (app.py:") for one in found)
+    assert found[0]["reason"].startswith(reason) or found[1]["reason"].startswith(reason)
 
 
 def test_check_says_that_a_function_returns_no_time(

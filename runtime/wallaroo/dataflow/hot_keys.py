@@ -45,7 +45,7 @@ class HotKeys:
         self._keys[state] += keys
 
     def report(self) -> None:
-        """Add the counts to the metrics if a report is due."""
+        """Add the counts to the metrics if it is time for a report."""
         now = self._clock()
         if now < self._due and all(len(keys) < _MOST_MESSAGES for keys in self._keys.values()):
             return

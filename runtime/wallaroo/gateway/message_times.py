@@ -1,10 +1,10 @@
-"""Times of messages, which processes of their own find.
+"""Times of messages, found in separate processes.
 
 To read sources in the order of time, the gateway needs the decoder and a function of the
 application, which may block or kill their process on a message, or take its memory. A process that
 is forked before the gateway has threads or files forks one for each source. If that ends, or hangs,
-it is replaced, and the message has no time: it goes on to be processed, where it becomes a dead
-letter.
+it is replaced, and the message has no time. It is processed like any other, and becomes a dead
+letter if it fails there, too.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class _Elsewhere:
         self._process: Connection | None = None
         self._asking = threading.Lock()
         self._repeats = Repeats()
-        self._has_told = False
-        """Whether it has said that the function returns no time."""
+        self._has_reported = False
+        """Whether it has reported that the function returns no time."""
 
     def __call__(self, payloads: Sequence[bytes]) -> Sequence[int | None]:
         times: list[int | None] = []
@@ -138,7 +138,7 @@ class _Elsewhere:
                 (number,) = _NUMBER.unpack_from(self._running)
                 times += self._times(rest[: min(number, len(rest) - 1)])
                 times.append(None)
-                self._tell_end(error)
+                self._report_end(error)
         return times
 
     def _ask(self, payloads: Sequence[bytes]) -> list[int | None]:
@@ -166,17 +166,17 @@ class _Elsewhere:
         times, problem = json.loads(self._process.recv_bytes())
         if len(times) != len(payloads):
             raise ValueError
-        if problem is not None and not self._has_told:
-            self._has_told = True
-            self._tell(problem)
+        if problem is not None and not self._has_reported:
+            self._has_reported = True
+            self._report(problem)
         return list(times)
 
-    def _tell_end(self, error: Exception) -> None:
+    def _report_end(self, error: Exception) -> None:
         reason = str(error) if isinstance(error, TimeoutError) else "it ended its process"
         if self._repeats.show(reason):
-            self._tell(f"{reason}, or the decoder did")
+            self._report(f"{reason}, or the decoder did")
 
-    def _tell(self, reason: str) -> None:
+    def _report(self, reason: str) -> None:
         function = self._source.time
         log.warning(
             "message without a time",

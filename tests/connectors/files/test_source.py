@@ -102,9 +102,9 @@ def test_what_comes_within_a_line_already_taken_is_told_and_the_source_goes_on(
         begin = path.stat().st_size
         with path.open("ab") as file:
             file.write(rest)
-        told, *others = read(lines(path), end)
+        dead_letter, *others = read(lines(path), end)
         line = rest.partition(b"\n")[0]
-        assert refusal_reason(told[0]) == (
+        assert refusal_reason(dead_letter[0]) == (
             f"{path}, byte {begin}: the rest of a line, {len(line)} bytes: what came before it was "
             f"taken as a message when the file ended there; it begins with {line!r}"
         )

@@ -125,8 +125,8 @@ def test_a_query_that_brings_the_engine_back_is_started_anew() -> None:
 
     engine = SupervisedQuery(start, lambda: Failure("Spark's Java was killed by SIGKILL"))
     assert [engine.failure() for _ in range(5)] == [None] * 5
-    told = [restart.reason for restart in engine.last_restarts()]
-    assert told == ["a worker died", "Spark's Java was killed by SIGKILL", str(errors[1])]
+    reasons = [restart.reason for restart in engine.last_restarts()]
+    assert reasons == ["a worker died", "Spark's Java was killed by SIGKILL", str(errors[1])]
     assert (engine.restarts, engine.interruption()) == (1, None)
 
 

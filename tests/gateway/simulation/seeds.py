@@ -40,7 +40,7 @@ WINDOWS = (
 LEAST = 2_000
 _BATCH = 250
 """Seeds that a process runs at once."""
-_TOLD_EVERY_S = 10.0
+_REPORT_EVERY_S = 10.0
 
 
 def simulate(seeds: Iterable[int], windows: Counter[str]) -> None:
@@ -70,7 +70,7 @@ def campaign(first: int, count: int, cores: int, say: Callable[[str], None]) -> 
     ]
     say(f"simulations of the gateway: {count:,} seeds from {first} on, on {cores} cores")
     windows: Counter[str] = Counter()
-    done, told = 0, (began := time.monotonic())
+    done, reported = 0, (began := time.monotonic())
     with multiprocessing.Pool(cores, gc.freeze) as pool:
         for seeds, happened, failure in pool.imap_unordered(_run, batches):
             if failure:
@@ -79,8 +79,8 @@ def campaign(first: int, count: int, cores: int, say: Callable[[str], None]) -> 
             windows += happened
             done += len(seeds)
             now = time.monotonic()
-            if now - told >= _TOLD_EVERY_S or done == count:
-                told = now
+            if now - reported >= _REPORT_EVERY_S or done == count:
+                reported = now
                 say(f"{done:,} seeds, {done / (now - began):,.0f} a second")
     say(", ".join(f"{name}: {times:,}" for name, times in windows.most_common()))
     if count >= LEAST and (lacking := missing(windows)):

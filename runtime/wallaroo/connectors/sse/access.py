@@ -77,6 +77,7 @@ class Access:
                 reason = f"Too many wrong tokens came from {peer}: try again in {wait} s."
                 raise Unacceptable(429, reason, {"Retry-After": str(wait)})
             self._guesses.note_wrong(peer, "the token is not this sink's", sink=self._sink.name)
-        reason = "A token is required: as Authorization: Bearer TOKEN, or as ?token=TOKEN."
-        reason = "The token is wrong." if given else reason
+            reason = "The token is wrong."
+        else:
+            reason = "A token is required: as Authorization: Bearer TOKEN, or as ?token=TOKEN."
         raise Unacceptable(401, reason, {"WWW-Authenticate": "Bearer"})
