@@ -68,12 +68,24 @@ def main() -> int:
         for parts in itertools.product(chosen.application or applications, chosen.shape or SHAPES)
         if names_of(turn := Turn(*parts), chosen.fault)
     ]
-    if chosen.keys and any(turn.shape != SHAPES[0] for turn in turns):
-        parser.error(f"--keys requires --shape {SHAPES[0]}")
-    if chosen.confirm and not history.is_there():
-        parser.error("--confirm requires Go 1.21, which builds the checker")
-    if not turns:
-        parser.error("none of these faults fits any of these turns")
+    is_partial = bool(chosen.application or chosen.shape or chosen.fault)
+    for is_refused, why in (
+        (
+            chosen.keys and any(turn.shape != SHAPES[0] for turn in turns),
+            f"--keys requires --shape {SHAPES[0]}",
+        ),
+        (
+            chosen.confirm and not history.is_there(),
+            "--confirm requires Go 1.21, which builds the checker",
+        ),
+        (
+            chosen.seeds and is_partial,
+            "--seeds runs only simulations, without --application, --shape and --fault",
+        ),
+        (not turns, "none of these faults fits any of these turns"),
+    ):
+        if is_refused:
+            parser.error(why)
     seed = random.SystemRandom().getrandbits(32) if chosen.seed is None else chosen.seed
     report = Report() if chosen.results is None else Report.read(chosen.results)
 
@@ -83,7 +95,7 @@ def main() -> int:
 
     failed, tested = False, commit()
     print(f"commit {tested}", flush=True)
-    if not (chosen.application or chosen.shape or chosen.fault):
+    if not is_partial:
         seeds = chosen.seeds or max(LEAST, int(SIMULATIONS_PER_HOUR * chosen.hours))
         if not campaign(seed, seeds, os.cpu_count() or 1, say):
             return 1

@@ -7,6 +7,8 @@ import os
 import random
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +34,7 @@ from tests.chaos.turn import (
     WORD_COUNT,
     Turn,
 )
+from tests.helpers import ROOT
 from tests.kafka.broker import Cluster
 
 WITH_SS = pytest.mark.skipif(
@@ -63,6 +66,14 @@ SHORT_APART = [
     "network cuts connections in mid-frame five times",
     "clock of the gateway a day ahead, and back",
 ]
+
+
+@pytest.mark.parametrize("option", ["--application=counting", "--fault=kill the gateway"])
+def test_simulations_alone_are_of_no_application_or_fault(option: str) -> None:
+    command = [sys.executable, "-m", "tests.chaos", "--seeds", "1", option]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--seeds runs only simulations, without --application" in done.stderr
 
 
 @WITH_SS
