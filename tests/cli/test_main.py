@@ -216,7 +216,7 @@ def test_an_application_that_unpacks_names_can_be_checked_without_addresses(tmp_
     assert_told(result, 0, "Lines → sink")
 
 
-@pytest.mark.parametrize("command", ["check", "graph"])
+@pytest.mark.parametrize("command", ["check", "graph", "simulate"])
 def test_an_application_that_parses_its_arguments_strictly_needs_no_addresses(
     tmp_path: Path, command: str
 ) -> None:
@@ -233,8 +233,12 @@ def test_an_application_that_parses_its_arguments_strictly_needs_no_addresses(
         "decode = wallaroo.decoder(header_length=4, length_fmt='>I')(bytes.decode)\n"
     )
     app = str(tmp_path / "strict.py")
-    assert_told(CliRunner().invoke(main, [command, app]), 0, "Lines")
+    said = "0 messages" if command == "simulate" else "Lines"
+    assert_told(CliRunner().invoke(main, [command, app]), 0, said)
     assert load(app).sources[0].port == 7010  # type: ignore[attr-defined]
+    assert load(app, ["--in-port", "7"]).sources[0].port == 7  # type: ignore[attr-defined]
+    refused = CliRunner().invoke(main, [command, app, "--", "--in-port", "seven"])
+    assert_told(refused, 1, "it was called with ['--in-port', 'seven'], which")
 
 
 def test_a_source_that_listens_is_never_done(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ earlier Wallaroo versions do.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import difflib
@@ -282,6 +283,10 @@ def _remedy(error: BaseException) -> str:
         public = [name for name in dir(error.obj) if not name.startswith("_")]
         near = difflib.get_close_matches(str(error.name), public, 1)
         return f"; did you mean {near[0]!r}?" if near else ""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    if isinstance(error, SystemExit) and any(one.filename == argparse.__file__ for one in last):
+        given = list(arguments.ARGS[1:-1])
+        return f"; it was called with {given}, which parser.parse_args(args) parses"
     called = _WRONG_CALL.match(str(error)) if isinstance(error, TypeError) else None
     form = _FORMS.get(called[1]) if called else None
     return f"; write {form}" if form else ""
