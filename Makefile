@@ -54,7 +54,7 @@ audit: setup ## check the locked packages for known vulnerabilities; requires ac
 values: setup ## regenerate the table of values in docs/reference/values.md from the charts
 	@$(BIN)/python scripts/values_table.py
 
-metrics: setup ## regenerate the table of metrics in docs/observability.md
+metrics: setup ## regenerate the table of metrics in docs/reference/metrics.md
 	@$(BIN)/python scripts/metrics_table.py
 
 commands: setup ## regenerate the reference of commands in docs/reference/commands.md

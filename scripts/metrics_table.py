@@ -1,4 +1,4 @@
-"""Rewrites the table of metrics in docs/observability.md from the catalogue."""
+"""Rewrites the table of metrics in docs/reference/metrics.md from the catalogue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wallaroo.metrics.catalogue import METRICS
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "observability.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "metrics.md"
 _HEAD = "| metric | labels | what it is |\n|---|---|---|\n"
 
 
