@@ -10,7 +10,7 @@ import pytest
 
 import wallaroo
 from wallaroo.errors import ApplicationError, UsageError
-from wallaroo.testing import load, messages_of, simulate
+from wallaroo.testing import HintWarning, load, messages_of, simulate
 
 
 @wallaroo.decoder(header_length=4, length_fmt=">I")
@@ -133,6 +133,15 @@ def test_the_messages_of_framed_files_are_payloads_without_headers(tmp_path: Pat
     (tmp_path / "frames").write_bytes(b"\0\0\0\1a\0\0\0\0")
     app = of_source(wallaroo.FileSourceConfig(tmp_path / "frames", text))
     assert simulate(app, messages_of(app, "in")).outputs == [b"a", b""]
+
+
+def test_a_simulation_warns_of_what_check_hints_at() -> None:
+    source = wallaroo.source("words", wallaroo.TCPSourceConfig("", 0, text))
+    sink = wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str))
+    app = wallaroo.build_application("app", source.to(remember).to_sink(sink))
+    with pytest.warns(HintWarning, match="there is no key_by before it") as warned:
+        assert simulate(app, [("words", b"a"), ("words", b"b")]).outputs == [b"1", b"2"]
+    assert [one.filename for one in warned] == [__file__]
 
 
 def test_a_source_that_listens_has_no_messages_of_its_own() -> None:

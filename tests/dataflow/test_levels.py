@@ -44,6 +44,7 @@ def streams(draw: st.DrawFn, application: Application) -> tuple[Sent, list[int]]
     return sent, draw(st.lists(st.integers(0, 3), min_size=len(sent), max_size=len(sent)))
 
 
+@pytest.mark.filterwarnings("ignore::wallaroo.testing.HintWarning")
 @settings(max_examples=250, deadline=None)
 @given(st.randoms(use_true_random=False), st.data())
 def test_any_split_of_the_messages_gives_what_the_simulation_gives(

@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.helpers import WORD_COUNT
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run import lifecycle
 from wallaroo.run.lifecycle import Lifecycle
 from wallaroo.run.settings import DashboardSettings
@@ -94,6 +95,27 @@ def test_a_signal_as_soon_as_ready_is_logged_does_not_break_off_the_start(
     monkeypatch.setattr(lifecycle, "log", SignalsOnce())
     with contextlib.suppress(OSError), Parts() as parts:
         assert parts.start()
+
+
+def test_a_hint_is_logged_once_also_if_the_application_is_loaded_again(tmp_path: Path) -> None:
+    (tmp_path / "silent.py").write_text(
+        "import wallaroo\n"
+        "@wallaroo.encoder\n"
+        "def encode(line):\n"
+        "    line.encode()\n"
+        "def application_setup(args):\n"
+        "    source = wallaroo.FileSourceConfig('lines.txt', bytes.decode, 'lines')\n"
+        "    sink = wallaroo.FileSinkConfig('out.txt', encode)\n"
+        "    return wallaroo.build_application(\n"
+        "        'silent', wallaroo.source('lines', source).to_sink(sink))\n"
+    )
+    with capture_logs() as logged, contextlib.suppress(OSError), Parts() as parts:
+        for _ in range(2):
+            parts._load(ApplicationRef(str(tmp_path / "silent.py")))
+    hint = "silent.py:2: pipeline 'lines': encoder encode: it returns nothing; write return"
+    assert [event for event in logged if event["log_level"] == "warning"] == [
+        {"event": "this may not be what you mean", "hint": hint, "log_level": "warning"}
+    ]
 
 
 def test_java_that_was_started_ends_if_the_run_cannot_begin(tmp_path: Path) -> None:

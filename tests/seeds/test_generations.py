@@ -41,6 +41,7 @@ def test_word_count_of_decorators_counts_as_that_of_classes_does() -> None:
     assert first == second
 
 
+@pytest.mark.filterwarnings("ignore::wallaroo.testing.HintWarning")
 @pytest.mark.parametrize("naive", [True, False])
 def test_state_is_one_for_all_stocks_or_one_for_each(naive: bool) -> None:
     args = ["--in", "127.0.0.1:0", "--out", "127.0.0.1:1", *["naive"] * naive]
@@ -81,6 +82,7 @@ def test_merged_sources_share_the_state_behind_the_merge() -> None:
     ]
 
 
+@pytest.mark.filterwarnings("ignore::wallaroo.testing.HintWarning")
 def test_a_dictionary_in_the_class_body_belongs_to_its_entity() -> None:
     load(SEEDS / "pipelines_stocks.py")
     import pipelines_stocks as seed  # type: ignore[import-not-found]

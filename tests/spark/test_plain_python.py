@@ -12,7 +12,10 @@ from tests.spark.in_process import InProcess
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.testing import simulate
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore::wallaroo.testing.HintWarning"),
+]
 
 
 @pytest.mark.parametrize("seed", range(16))

@@ -25,7 +25,7 @@ from wallaroo.model.application import (
 from wallaroo.model.endpoints import Source
 from wallaroo.model.order import time_function
 from wallaroo.observability import logs
-from wallaroo.resolution.windows import problem_of_accumulator
+from wallaroo.resolution.hints import hints_of
 from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import printable
 from wallaroo.testing import messages_of
@@ -103,20 +103,11 @@ def _lines(application: Application) -> Iterator[str]:
         windows = [] if partition.windows is None else [str(partition.windows)]
         parts = [*windows, keys, *_times(partition, application)]
         yield f"  state {partition.name!r}: {', '.join(parts)}"
-    for hint in application.hints:
+    for hint in hints_of(application):
         yield f"  hint: {hint}"
     for source in application.sources:
         if (problem := _problem_of_time(application, source)) is not None:
             yield f"  hint: {place_of(source.time)}: time= of source {source.name!r}: {problem}"
-    for pipeline in application.pipelines:
-        for step in pipeline.trunk.walk():
-            if not isinstance(step, WindowCompute):
-                continue
-            if (
-                problem := problem_of_accumulator(getattr(step.windows, "aggregation", None))
-            ) is not None:
-                where = f"pipeline {pipeline.name!r}, windows over {step.name}"
-                yield f"  hint: {step.place}: {where}: {problem}"
 
 
 def _times(partition: StatePartition, application: Application) -> Iterator[str]:

@@ -24,7 +24,7 @@ from wallaroo.model.order import merged, sources_in_order
 from wallaroo.run.state.transfer import written_entity
 from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_lines
-from wallaroo.testing import Simulation, messages_of
+from wallaroo.testing import HintWarning, Simulation, messages_of
 from wallaroo.testing import simulate as run
 from wallaroo.user_code.exceptions import describe_error, short_repr
 
@@ -115,7 +115,8 @@ def simulate(
                 out.buffer.write(written_entity(name, key, entity, "json"))
         out.flush()
     for warning in warned:
-        click.echo(f"warning: {printable(warning.message)}", err=True)
+        kind = "hint" if warning.category is HintWarning else "warning"
+        click.echo(f"{kind}: {printable(warning.message)}", err=True)
     _report(application, next(numbers), result)
 
 

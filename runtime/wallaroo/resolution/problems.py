@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from wallaroo.api import functions, gathered_functions, joins, state_functions
 from wallaroo.api.places import Place, place_of
+from wallaroo.resolution.returned_values import returned_values
 
 _DECORATORS: dict[type, str] = {
     functions.Decoder: "decoder",
@@ -70,11 +71,13 @@ class Problems:
         *,
         if_async: str | None = _WRITE_DEF,
         if_generator: str | None = _WRITE_RETURN,
+        returns: bool = False,
     ) -> None:
         """Record a problem if *function* cannot be called with *count* positional arguments.
 
         It is a problem as well if it is declared with async def, unless *if_async* is None. A hint
-        says if it is a generator function, unless *if_generator* is None.
+        says if it is a generator function, unless *if_generator* is None, and, with *returns*, if
+        it has no return.
 
         Args:
             function: Function or class to check.
@@ -83,11 +86,14 @@ class Problems:
             takes: How the message refers to the arguments.
             if_async: What to do if it is declared with async def; None if its result is awaited.
             if_generator: What to do if it contains yield; None if its result is iterated over.
+            returns: Whether its result is needed.
         """
         if if_async is not None:
             self.check_not_async(function, label, if_async)
         if if_generator is not None and inspect.isgeneratorfunction(function):
             self.add_hint(place_of(function), f"{label}: it contains yield; {if_generator}")
+        if returns and returned_values(function) == []:
+            self.add_hint(place_of(function), f"{label}: it returns nothing; {_WRITE_RETURN}")
         try:
             inspect.signature(function).bind(*[None] * count)
         except TypeError as error:

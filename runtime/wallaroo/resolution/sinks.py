@@ -122,7 +122,7 @@ class SinkContext:
             self.report(f"encoder {name_of(encoder)}: {due}")
         elif isinstance(encode, Encoder):
             what = f"{self._where}: encoder {name_of(encode)}"
-            self._problems.check_arity(encode.function, 1, what, "output")
+            self._problems.check_arity(encode.function, 1, what, "output", returns=True)
             encode = encode.function
         else:
             self.report(not_decorated("encoder", encode, "encode"))

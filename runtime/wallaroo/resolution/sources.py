@@ -113,7 +113,7 @@ class SourceContext:
 
     def check_arity(self, function: Any, count: int, what: str, takes: str) -> None:
         """Report *function*, which is *what* of the source, unless it takes *count* arguments."""
-        self._problems.check_arity(function, count, f"{self._where}: {what}", takes)
+        self._problems.check_arity(function, count, f"{self._where}: {what}", takes, returns=True)
 
     def times(self) -> tuple[EventTime | None, int]:
         """What finds the times of messages, and for how long others wait for the source."""

@@ -279,7 +279,7 @@ class BranchResolver:
         return KeyBy(f"key_by {name_of(key)}", key.function, place_of(key.function, step.place))
 
     def _check_key(self, function: Key, label: str) -> None:
-        self._problems.check_arity(function, 1, label, "message")
+        self._problems.check_arity(function, 1, label, "message", returns=True)
         problem = problem_of_keys(function)
         if problem is not None:
             self._problems.add(place_of(function), f"{label}: {problem}")

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from wallaroo.api import windows as api
 from wallaroo.api.aggregations import Aggregation
 from wallaroo.api.places import Place, place_of
-from wallaroo.model.immutable import IMMUTABLE
 from wallaroo.model.joins import Join
 from wallaroo.model.windows import CountWindows, RangeWindows, SessionWindows, Windows
 from wallaroo.resolution.problems import Problems, describe, name_of
@@ -68,29 +67,6 @@ def resolve_windowing(
     name = aggregation.name() if callable(getattr(kind, "name", None)) else kind.__name__
     windows = _windows(windowing.windows, aggregation, takes_window=takes_window)
     return ResolvedWindows(name, windows, place_of(kind))
-
-
-def problem_of_accumulator(aggregation: Any) -> str | None:
-    """Return what is wrong with the accumulators of *aggregation*, which is called for one.
-
-    Example:
-        >>> class Count:
-        ...     def initial_accumulator(self):
-        ...         return 0
-        >>> problem_of_accumulator(Count())
-        'initial_accumulator returns 0, which update cannot change, and what update returns is \
-ignored; return an object that can change, such as a list'
-    """
-    try:
-        accumulator = aggregation.initial_accumulator()
-    except (Exception, SystemExit):  # the first message will tell
-        return None
-    if type(accumulator) not in IMMUTABLE:
-        return None
-    return (
-        f"initial_accumulator returns {accumulator!r}, which update cannot change, and what update "
-        "returns is ignored; return an object that can change, such as a list"
-    )
 
 
 def why_never_late(windows: Windows) -> str | None:

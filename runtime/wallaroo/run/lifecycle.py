@@ -27,6 +27,7 @@ from wallaroo.engine.spark.session import Launch
 from wallaroo.gateway.internal_api.client import GatewayClient, chunks_address
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
+from wallaroo.resolution.hints import hints_of
 from wallaroo.resolution.unused_addresses import unused_addresses
 from wallaroo.run.dashboard import look_up, serve_dashboard
 from wallaroo.run.settings import DashboardSettings
@@ -69,6 +70,8 @@ class Lifecycle(ABC):
         self._dashboard_token = None if file is None else read_token(file)
         self._signals = StopSignals()
         self._stack = contextlib.ExitStack()
+        self._hints: set[str] = set()
+        """What was hinted at."""
         self._stopped: dict[str, Any] | None = None
         """Fields of the event `stopped`; None before the stop, and after a failure."""
 
@@ -128,9 +131,14 @@ class Lifecycle(ABC):
     def _load(self, reference: ApplicationRef) -> Application:
         with captured_user_output():
             application = reference.load()
+            hints = [*hints_of(application)]
         self._signals.handle()  # user code may have replaced the handlers
         for unused in unused_addresses(application, reference.args):
             log.warning("addresses not used", **asdict(unused))
+        for hint in hints:
+            if hint not in self._hints:  # code that is reloaded may have them again
+                log.warning("this may not be what you mean", hint=hint)
+        self._hints.update(hints)
         return application
 
     def _check_classes(self, state: StateDirectory, application: Application) -> None:

@@ -18,6 +18,7 @@ Example:
 from __future__ import annotations
 
 import pathlib
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -28,11 +29,16 @@ from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.model.order import sources_in_order, times_function
 from wallaroo.resolution.application import resolve
+from wallaroo.resolution.hints import hints_of
 from wallaroo.testing._run import Run, Simulation, UnlistedKeysWarning, source_of
 from wallaroo.testing._watched_entities import Suspects
 from wallaroo.wire.refusals import guarded
 
-__all__ = ["Simulation", "UnlistedKeysWarning", "load", "messages_of", "simulate"]
+__all__ = ["HintWarning", "Simulation", "UnlistedKeysWarning", "load", "messages_of", "simulate"]
+
+
+class HintWarning(UserWarning):
+    """The application is valid, but probably not what its author means."""
 
 
 def load(app: str | pathlib.Path, args: Sequence[str] = ()) -> Application:
@@ -81,9 +87,12 @@ def simulate(
         UsageError: A source does not exist.
 
     Warns:
+        HintWarning: The application probably does not do what is meant; `wallaroo check` says so.
         UnlistedKeysWarning: Most messages of a source were dropped because of unlisted keys.
     """
     resolved, recorded = _resolved(application), list[tuple[Any, ...]]()
+    for hint in hints_of(resolved):
+        warnings.warn(hint, HintWarning, stacklevel=2)
     suspects = Suspects()
     run = _run(resolved, _recording(messages, recorded), until_ns, suspects)
     while run.has_new_suspects():

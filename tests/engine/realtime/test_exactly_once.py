@@ -139,6 +139,7 @@ def run_through(
     return store
 
 
+@pytest.mark.filterwarnings("ignore::wallaroo.testing.HintWarning")
 @pytest.mark.parametrize("made", [plain_python.declared, random_applications.declared])
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -1,5 +1,7 @@
 # A state computation without key_by.
 # $ wallaroo check application.py
+# $ wallaroo simulate application.py
+# < ada
 import wallaroo
 from parts import LINES, SINK, Total, built
 
