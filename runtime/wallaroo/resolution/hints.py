@@ -1,4 +1,4 @@
-"""Hints at code that is valid and probably a mistake: whoever runs an application sees them once."""
+"""Hints at code that is valid and probably a mistake; each is given once."""
 
 from __future__ import annotations
 
