@@ -47,11 +47,11 @@ gateway.
     "kafka": """\
 A broker of Apache Kafka, topics with two partitions, and a reader of the outputs run on the same
 cores. All records of a pass become visible at once; a pass ends when all outputs can be read with
-`read_committed`. *confluent-kafka* is one process with a
-consumer, a dictionary as its state and a producer, which calls the same functions and commits every
-0.1 s; on one core, all of its threads are pinned to it. Quix Streams receives less data, keeps its
-state in RocksDB and a topic, and commits as often. Latency is measured from the writing of a record
-to the reading of its output; for it, confluent-kafka commits after each read.
+`read_committed`. *confluent-kafka* is one process with a consumer, a dictionary as its state and a
+producer, which calls the same functions and commits every 0.1 s; on one core, all of its threads
+are pinned to it. Quix Streams receives less data, keeps its state in RocksDB and a topic, and
+commits as often. Latency is measured from the writing of a record to the reading of its output; for
+it, confluent-kafka commits after each read.
 """,
     "async": """\
 Each call is `asyncio.sleep(0.005)`, 1,000 at a time. *Plain asyncio* is one process that reads a
@@ -89,8 +89,8 @@ _GROUP = """
 
 {at}, load average {load:.1f} at the end, {passes}.
 
-{notes}{plots}| what | value (from–to) | detail |
-|---|---|---|
+{notes}{plots}| what | value (from–to); details |
+|---|---|
 """
 
 
@@ -126,5 +126,6 @@ def _row(figure: dict[str, Any]) -> str:
     value = f"{number(figure['value'])} {figure['unit'].replace('ratio', '×')}"
     if figure["lowest"] not in (None, figure["highest"]):
         value += f" ({number(figure['lowest'])}–{number(figure['highest'])})"
-    detail = ", ".join(f"{name} {number(part)}" for name, part in figure["detail"].items())
-    return f"| {figure['what']} | {value} | {detail} |\n"
+    if figure["detail"]:
+        value += "; " + ", ".join(f"{name} {number(one)}" for name, one in figure["detail"].items())
+    return f"| {figure['what']} | {value} |\n"

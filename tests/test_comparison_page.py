@@ -29,7 +29,7 @@ def test_sources_are_there_and_used() -> None:
 
 
 def test_every_table_of_features_has_a_row_for_each_system() -> None:
-    features = TABLES.split("## Feature by feature\n")[1].split("## What was measured")[0]
+    features = TABLES.split("## Feature by feature\n")[1].split("## Measurements")[0]
     tables = re.split(r"^### ", features, flags=re.MULTILINE)[1:]
     assert len(tables) == 4
     for table in tables:

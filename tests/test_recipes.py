@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import ClassVar
-from urllib.error import HTTPError
 
 import pytest
 
 from tests.helpers import ROOT
-from wallaroo.connectors.python.resolve import CustomSink
 from wallaroo.testing import load, messages_of, simulate
 
 PAGE = (ROOT / "docs" / "recipes.md").read_text()
@@ -88,40 +83,6 @@ def test_the_backfill_reads_the_file_and_the_other_run_the_port(tmp_path: Path) 
     assert [source.where for source in live.sources] == ["127.0.0.1:7010"]
 
 
-class _Service(BaseHTTPRequestHandler):
-    """Keeps what it is sent, and refuses the first request."""
-
-    received: ClassVar[list[tuple[str | None, bytes]]] = []
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.received.append((self.headers["Idempotency-Key"], body))
-        self.send_response(200 if len(self.received) > 1 else 503)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
-
-
-def test_the_webhook_posts_each_output_with_its_number(tmp_path: Path) -> None:
-    file = recipe_of("Call an HTTP service", tmp_path / "webhook.py")
-    with HTTPServer(("127.0.0.1", 0), _Service) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            sink = load(file, [f"http://127.0.0.1:{server.server_port}/"]).sinks[0]
-            assert isinstance(sink, CustomSink)
-            sink.writer.open("shop")
-            with pytest.raises(HTTPError, match="503") as refused:
-                sink.writer.write(7, [b"a", b"b"])
-            refused.value.close()
-            sink.writer.write(7, [b"a", b"b"])
-        finally:
-            server.shutdown()
-            thread.join()
-    assert _Service.received == [("shop-7", b"a"), ("shop-7", b"a"), ("shop-8", b"b")]
-
-
 def test_the_recipes_are_found() -> None:
-    assert len(RECIPES) == 11
+    assert len(RECIPES) == 10
     assert len(IN_STATE) == 4

@@ -87,7 +87,7 @@ def _throughput(
         of_ours = taken[_OURS, guarantee]
         for (system, having), passes in taken.items():
             if having == guarantee:
-                yield figure_of(f"{name}, Kafka to Kafka {guarantee}, {system}", passes)
+                yield figure_of(f"{name}, {guarantee}, {system}", passes)
                 if system != _OURS:
                     yield _ratio(f"{name}, {guarantee}, ours against {system}", of_ours, passes)
 
@@ -109,7 +109,7 @@ def _latency(
 ) -> Iterator[Figure]:
     for rate in _RATES:
         found = latency.at_rate(broker.address, stream, rate, settings.seconds)
-        what = f"Market Spread, Kafka to Kafka {guarantee}, at {rate:,} messages/s, {system}"
+        what = f"Market Spread, {guarantee}, at {rate:,} messages/s, {system}"
         detail = {"p99": found.p99, "p99.9": found.p999, "worst": found.worst}
         yield Figure(what, found.p50, "ms", detail=detail)
 
