@@ -342,10 +342,12 @@ class Release:
         try:
             return run([self._helm, *arguments, "-n", self.cluster.namespace])
         except CommandFailedError as error:
-            pods = self.cluster.kubectl("get", "pods", "-o", "wide")
-            events = self.cluster.kubectl("get", "events", "--sort-by=.lastTimestamp")
-            latest = "\n".join(events.splitlines()[-_EVENTS:])
-            msg = f"{error}\n{pods}\n{latest}"
+            shown = [self.cluster.kubectl("get", "pods", "-o", "wide")]
+            shown += [self.cluster.kubectl("get", "persistentvolumes,persistentvolumeclaims")]
+            # not by the last time, which those of the scheduler do not have
+            events = self.cluster.kubectl("get", "events", "--sort-by=.metadata.creationTimestamp")
+            shown += events.splitlines()[-_EVENTS:]
+            msg = "\n".join([str(error), *shown])
             raise CommandFailedError(msg) from error
 
 
