@@ -184,12 +184,16 @@ def testbed(tree: Path) -> Path:
     return tree.parent / "testbed"
 
 
-def test_cluster_tests_are_run_in_two_parts(tree: Path, testbed: Path) -> None:
+def test_cluster_tests_are_run_in_three_parts(tree: Path, testbed: Path) -> None:
     done = call(tree, "cluster-tests", TESTBED=str(testbed), HOME=str(tree.parent))
     assert (done.returncode, done.stderr) == (0, "")
     assert (tree.parent / "called").read_text().splitlines() == [
         "-m pytest tests/cluster/test_build.py -m cluster --durations=0",
-        "-m pytest tests/cluster --ignore=tests/cluster/test_build.py -m cluster --durations=0",
+        "-m pytest tests/cluster/test_faults.py tests/cluster/test_kafka.py "
+        "-m cluster --durations=0",
+        "-m pytest tests/cluster --ignore=tests/cluster/test_build.py "
+        "--ignore=tests/cluster/test_faults.py --ignore=tests/cluster/test_kafka.py "
+        "-m cluster --durations=0",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sqlite3
 import threading
@@ -126,3 +127,27 @@ def test_a_call_to_a_gateway_that_is_given_up_is_not_tried_again() -> None:
     with pytest.raises(RuntimeFailure, match="gateway call 'status' failed"):
         client.status()
     assert asked.is_set()
+
+
+def test_an_address_that_drops_packets_is_given_up_sooner_than_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "_CONNECT_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as silent, full(silent):
+        client = GatewayClient("http://{}:{}".format(*silent.getsockname()), patience_s=0)
+        with pytest.raises(RuntimeFailure, match="timed out"):
+            client.release_claim()
+
+
+@contextlib.contextmanager
+def full(listener: socket.socket) -> Iterator[None]:
+    """Connections to *listener*, which accepts none, until it drops packets."""
+    with contextlib.ExitStack() as waiting:
+        while True:
+            one = waiting.enter_context(socket.socket())
+            one.settimeout(0.1)
+            try:
+                one.connect(listener.getsockname())
+            except TimeoutError:
+                break
+        yield

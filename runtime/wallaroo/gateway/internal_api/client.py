@@ -14,6 +14,9 @@ from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, Sour
 from wallaroo.metrics.samples import HotKey, Sample, from_json
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
 
+_RELEASE_S = 5.0
+"""Seconds to wait for the answer to a release: a pod that ends has only so much time."""
+
 
 class GatewayClient(GatewayConnection):
     """Everything that a gateway offers; implements `DeadLetterActions`."""
@@ -102,8 +105,8 @@ class GatewayClient(GatewayConnection):
         self._ask("renew", {})
 
     def release_claim(self) -> None:
-        """Let any other driver acquire the lease at once."""
-        self._ask("release", {})
+        """Let any other driver acquire the lease at once; a lease that is not released lapses."""
+        self._ask("release", {}, answer_s=_RELEASE_S)
 
 
 def chunks_address(location: str, lease: int) -> str:

@@ -34,6 +34,8 @@ PATIENCE_S = 60.0
 """Seconds that a gateway may be away: several times what a new one takes to start."""
 _ANSWER_S = 60.0
 """Seconds that a call may take: the other machine may have vanished."""
+_CONNECT_S = 10.0
+"""Seconds that connecting may take: packets to the address of a pod that has gone are dropped."""
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 1.0
 """Pause before a call is repeated: doubles from the first to the most."""
 
@@ -87,8 +89,15 @@ class GatewayConnection:
         self._token = token or token_here()
         self._context = _context(location, verify=verify)
 
-    def _ask(self, action: str, argument: dict[str, Any], wait_s: float = 0.0) -> Any:
-        """The answer to *action*, which may take *wait_s* seconds longer than others."""
+    def _ask(
+        self,
+        action: str,
+        argument: dict[str, Any],
+        wait_s: float = 0.0,
+        *,
+        answer_s: float = _ANSWER_S,
+    ) -> Any:
+        """The answer to *action*, which may take *answer_s* seconds, and *wait_s* besides."""
         body = json.dumps(argument).encode()
         if len(body) > CALL_BYTES:
             msg = (
@@ -99,7 +108,7 @@ class GatewayConnection:
         patience = _Patience(action, self._patience_s, self._gone)
         while True:
             try:
-                return self._answer(action, body, wait_s + _ANSWER_S)
+                return self._answer(action, body, wait_s + answer_s)
             except _Unanswered as error:
                 patience.wait(error)
 
@@ -111,6 +120,9 @@ class GatewayConnection:
             headers[FENCING_HEADER] = str(self._claim)
         with contextlib.closing(self._connection(timeout_s)) as connection:
             try:
+                connection.timeout = min(timeout_s, _CONNECT_S)
+                connection.connect()
+                connection.sock.settimeout(timeout_s)
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     # a gateway that refuses the call has perhaps not read all of it
                     connection.request("POST", f"{PATH}{action}", body, headers)
