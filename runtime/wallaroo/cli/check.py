@@ -11,7 +11,7 @@ import click
 
 from wallaroo.api.places import place_of
 from wallaroo.cli.options import STATE_DIR, application_without_addresses
-from wallaroo.cli.saved_state import saved_state_lines
+from wallaroo.cli.saved_state import next_start_lines
 from wallaroo.errors import FrameError, WallarooError
 from wallaroo.model.application import (
     Application,
@@ -45,8 +45,8 @@ def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
 
     Settings of Kafka are checked unless they are in a file that this machine does not have.
     Decoders of files that are declared repeatable decode the first messages twice, and the time=
-    of files is called with theirs. With --state-dir, check also that its state classes fit the
-    saved entities, which it loads and migrates without changing them.
+    of files is called with theirs. With --state-dir, tell also what the next start does with the
+    saved entities, which are loaded and migrated without changing them, and what does not fit.
 
     \b
     Example:
@@ -62,7 +62,7 @@ def check(app: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
             click.echo(printable(line), file=out)
         if state_dir is not None:
             logs.configure("warning")
-            for line in saved_state_lines(application, state_dir):
+            for line in next_start_lines(application, state_dir):
                 click.echo(printable(line), file=out)
 
 

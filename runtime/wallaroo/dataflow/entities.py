@@ -41,6 +41,8 @@ class EntitySerializer:
     versions: Mapping[int, Versions] = field(default_factory=dict)
     migrated: dict[int, int] = field(default_factory=dict)
     """Number of entities that were loaded from an earlier version, by partition number."""
+    others: set[str] = field(default_factory=set)
+    """Names of states that records had and the application has not."""
     _tried: set[tuple[int, type]] = field(default_factory=set)
     """Classes, by partition, of which an object was loaded after saving, as a check."""
 
@@ -75,6 +77,7 @@ class EntitySerializer:
         """
         for name, changes in unpacked_changes(record).items():
             if name not in self.partitions:
+                self.others.add(name)
                 continue
             number = self.partitions.index(name)
             entities, times = bucket.entities[number], bucket.times

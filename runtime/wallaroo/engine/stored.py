@@ -111,6 +111,10 @@ class SavedState:
         """Numbers of the entities that `entities` has migrated so far, by state."""
         return {self._names[number]: count for number, count in self._serializer.migrated.items()}
 
+    def others(self) -> frozenset[str]:
+        """States that `entities` has reached so far and the application does not have."""
+        return frozenset(self._serializer.others)
+
     def time_of(self, state: str, key: Any) -> KeyTime | None:
         """The time of the key that `entities` has just yielded; None if the state keeps none."""
         return self._bucket.times.get((self._names.index(state), key))

@@ -14,7 +14,7 @@ from wallaroo.api.places import Place
 from wallaroo.errors import DamagedFile, UsageError
 from wallaroo.model.application import Application, Serialization, StatePartition
 from wallaroo.model.windows import RangeWindows, SessionWindows, Windows
-from wallaroo.run.state.classes import check_state_classes
+from wallaroo.run.state.classes import check_state_classes, hints_of_fields
 
 AGGREGATION: Any = None
 BEFORE = "class Seen:\n    def __init__(self):\n        self.count = 0\n        self.last = None\n"
@@ -34,6 +34,15 @@ class Upgrades:
         name: str = "Seen",
         state: str = "seen",
     ) -> None:
+        check_state_classes(self.directory, self.application(code, serialization, name, state))
+
+    def application(
+        self,
+        code: str,
+        serialization: Serialization | None = None,
+        name: str = "Seen",
+        state: str = "seen",
+    ) -> Application:
         self._module.write_text(code)
         sys.modules.pop(self._module.stem, None)
         importlib.invalidate_caches()
@@ -43,9 +52,7 @@ class Upgrades:
         finally:
             sys.dont_write_bytecode = False
         partition = StatePartition(state, kind, None, Place("", 0))
-        check_state_classes(
-            self.directory, Application("app", (), {state: partition}, serialization)
-        )
+        return Application("app", (), {state: partition}, serialization)
 
 
 @pytest.fixture
@@ -84,6 +91,37 @@ def test_a_class_that_does_not_fit_is_refused(upgrades: Upgrades, after: str, pr
     with pytest.raises(UsageError, match=rf"state 'seen'.*(?:{problem}).*--state-dir"):
         upgrades.start(after)
     assert (upgrades.directory / "state-classes.json").read_text() == kept
+
+
+def test_a_field_that_may_have_been_renamed_is_said_to_need_a_migration(
+    upgrades: Upgrades,
+) -> None:
+    upgrades.start(BEFORE)
+    keep = (
+        r"if it was 'count', keep its values with @wallaroo\.migrate\(Seen, from_version=1\); else"
+    )
+    with pytest.raises(UsageError, match=rf"'times', which the saved.*{keep} give.*\(times = …\)"):
+        upgrades.start(BEFORE.replace("count", "times"))
+    make = r", or make it with @wallaroo\.migrate\(Seen, from_version=1\)"
+    with pytest.raises(UsageError, match=rf"'times', which the saved.*__setstate__{make}"):
+        upgrades.start(BEFORE + "        self.times = 0\n")
+
+
+def test_a_field_that_may_have_been_renamed_and_has_a_default_is_hinted_at(
+    upgrades: Upgrades,
+) -> None:
+    def hints(code: str) -> list[str]:
+        return [*hints_of_fields(upgrades.directory, upgrades.application(code))]
+
+    upgrades.start(BEFORE)
+    renamed = BEFORE.replace("count", "times").replace(":\n    def", ":\n    times = 0\n    def")
+    (hint,) = hints(renamed)
+    assert hint == (
+        "state 'seen': the saved entities have 'count', which class Seen no longer has, and "
+        "'times' will begin with the default of the class; if only the name has changed, keep the "
+        "values with @wallaroo.migrate(Seen, from_version=1)"
+    )
+    assert hints(BEFORE) == hints(BEFORE.replace("        self.last = None\n", "")) == []
 
 
 def test_a_class_that_is_not_there_any_more_is_refused(upgrades: Upgrades) -> None:

@@ -8,6 +8,7 @@ refused before anything is written.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import reduce
 from pathlib import Path
@@ -117,14 +118,31 @@ class Shape:
         for field, type_ in new.fields.items():
             was = self.fields.get(field)
             if was is None and _lacks_value(kind, field):
+                old = " or ".join(map(repr, sorted(self.fields.keys() - new.fields.keys())))
+                migration = f"@wallaroo.migrate({new.name}, from_version={new.version})"
+                ways = f"a default for it ({field} = …) or a __setstate__"
                 return (
-                    f"class {new.name} now has the field {field!r}, which the saved entities "
-                    f"lack: give the class a default for it ({field} = …) or a __setstate__"
+                    f"class {new.name} now has the field {field!r}, which the saved entities lack: "
+                    + (f"if it was {old}, keep its values with {migration}; else " if old else "")
+                    + f"give the class {ways}"
+                    + ("" if old else f", or make it with {migration}")
                 )
             fits = was in {None, type_, "NoneType"} or type_ == "NoneType"
             if not fits and (was, type_) not in _WIDER:
                 return f"the field {field!r} of class {new.name} was {was} and is now {type_}"
         return None
+
+    def hint_at(self, new: Self) -> str | None:
+        """What is said of fields that may have another name in *new* code, which fits."""
+        old, begun = self.fields.keys() - new.fields.keys(), new.fields.keys() - self.fields.keys()
+        if not (old and begun) or self.version < new.version or self._windows():
+            return None
+        return (
+            f"the saved entities have {_listed(old)}, which class {new.name} no longer has, and "
+            f"{_listed(begun)} will begin with the default of the class; if only the name has "
+            f"changed, keep the values with @wallaroo.migrate({new.name}, "
+            f"from_version={new.version})"
+        )
 
     def narrowed_to(self, new: Self) -> Shape:
         """What is known about all entities when *new* ones are added."""
@@ -182,6 +200,24 @@ def state_class_problem(state_dir: Path, application: Application) -> str | None
     return None
 
 
+def hints_of_fields(state_dir: Path, application: Application) -> Iterator[str]:
+    """Yield a hint for each state whose fields may have other names than those in *state_dir*."""
+    saved = {} if application.serialization is not None else _read(state_dir)
+    for name, partition in application.partitions.items():
+        new = Shape.of(partition) if name in saved else None
+        if new is not None and (hint := saved[name].hint_at(new)) is not None:
+            yield f"state {name!r}: {hint}"
+
+
+def known_states(state_dir: Path) -> frozenset[str]:
+    """The states that starts with *state_dir* have had, unless the application saves them itself.
+
+    Raises:
+        DamagedFile: The record of the classes was changed.
+    """
+    return frozenset(_read(state_dir))
+
+
 def _read(state_dir: Path) -> dict[str, Shape]:
     file = state_dir / _FILE
     if not file.exists():
@@ -215,6 +251,10 @@ class EntityShape:
             if not hasattr(entity, field):
                 return f"the entity lacks the field {field!r} that class {_name(self._kind)} has"
         return None
+
+
+def _listed(fields: Iterable[str]) -> str:
+    return " and ".join(map(repr, sorted(fields)))
 
 
 def _lacks_value(kind: type, field: str) -> bool:
