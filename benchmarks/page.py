@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,7 @@ def write(history: Path) -> Path:
     for name in GROUPS:
         if name in groups:
             plots = "".join(f"![{what}]({file})\n\n" for file, what in _PLOTS.get(name, {}).items())
-            rows = map(_row, groups[name]["figures"])
+            rows = map(_row, _with_ratios(groups[name]["figures"]))
             notes = f"{_NOTES[name]}\n" if name in _NOTES else ""
             count = groups[name]["settings"]["passes"]
             passes = "one pass" if count == 1 else f"medians of {count} passes"
@@ -120,6 +121,17 @@ def write(history: Path) -> Path:
 def number(value: float) -> str:
     """A value with as many digits as say something."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
+def _with_ratios(figures: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    """The figures, those of a peer with the ratio of ours to it as a detail."""
+    left = {(figure["what"], figure["unit"]): figure for figure in figures}
+    for figure in figures:
+        peer = figure["what"].replace("ours ", "").replace("against ", "")
+        if figure["unit"] == "ratio" and (peer, "messages/s") in left:
+            left[peer, "messages/s"]["detail"]["ratio of ours"] = figure["value"]
+            del left[figure["what"], "ratio"]
+    return left.values()
 
 
 def _row(figure: dict[str, Any]) -> str:
