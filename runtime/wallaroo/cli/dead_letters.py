@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from wallaroo.cli.option_tree import together
-from wallaroo.cli.options import STATE_DIR
+from wallaroo.cli.options import STATE_DIR_OF_APP
+from wallaroo.cli.saved_state import state_dir_of
 from wallaroo.errors import UsageError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
@@ -31,17 +32,24 @@ _filters = together(
 )
 """Restrict a command to some dead letters."""
 _selection = together(
-    click.argument("numbers", nargs=-1, type=_NUMBER, metavar="[NUMBER…]"),
+    click.argument("given", nargs=-1, metavar="[APP] [NUMBER…]"),
     click.option("--all", "every", is_flag=True, help="All dead letters."),
     _filters,
 )
 """Select dead letters for an action."""
 
 
+def _app_and_numbers(given: tuple[str, ...]) -> tuple[str | None, tuple[int, ...]]:
+    """The application in front of numbers, if there is one, and the numbers."""
+    is_app = bool(given) and not given[0].isdecimal()
+    numbers = tuple(_NUMBER.convert(one, None, None) for one in given[is_app:])
+    return (given[0] if is_app else None), numbers
+
+
 @contextmanager
 def _selected(
-    state_dir: Path,
-    numbers: tuple[int, ...],
+    state_dir: Path | None,
+    given: tuple[str, ...],
     every: bool,
     source: str | None,
     pipeline: str | None,
@@ -49,6 +57,7 @@ def _selected(
     replay: bool = False,
 ) -> Iterator[tuple[DeadLetterActions, Choice]]:
     """The dead letters that the options of `_selection` select, which exist."""
+    app, numbers = _app_and_numbers(given)
     if not (numbers or every or source or pipeline):
         msg = "no dead letters selected: use numbers, --source, --pipeline or --all"
         raise UsageError(msg)
@@ -56,6 +65,7 @@ def _selected(
         msg = "--all selects all dead letters: omit it, or omit numbers, --source and --pipeline"
         raise UsageError(msg)
     choice = Choice(tuple(dict.fromkeys(numbers)) or None, source, pipeline)
+    state_dir = state_dir_of(app, state_dir)
     with dead_letter_actions(state_dir) as actions:
         _check_origin(actions, choice)
         _check_numbers(actions, choice, state_dir, replay=replay)
@@ -114,18 +124,19 @@ def _no_payload(number: int) -> str:
 def dead_letters() -> None:
     """List, show, replay and drop dead letters: messages that could not be processed.
 
-    The application may be running.
+    The application may be running. Name it, or its state directory with --state-dir.
 
     \b
     Example:
-      wallaroo dead-letters list --state-dir .wallaroo/word-count
-      wallaroo dead-letters show 7 --state-dir .wallaroo/word-count
-      wallaroo dead-letters replay --source Orders --state-dir .wallaroo/word-count
+      wallaroo dead-letters list apps/word_count
+      wallaroo dead-letters show apps/word_count 7
+      wallaroo dead-letters replay --source Orders --state-dir .wallaroo/market-spread
     """  # noqa: D301  (click reads \b)
 
 
 @dead_letters.command("list")
-@STATE_DIR.but(required=True)
+@click.argument("app", required=False)
+@STATE_DIR_OF_APP
 @_filters
 @click.option(
     "--last",
@@ -136,10 +147,15 @@ def dead_letters() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one per line.")
 def list_letters(
-    state_dir: Path, source: str | None, pipeline: str | None, last: int, as_json: bool
+    app: str | None,
+    state_dir: Path | None,
+    source: str | None,
+    pipeline: str | None,
+    last: int,
+    as_json: bool,
 ) -> None:
     """List dead letters, oldest first."""
-    with dead_letter_actions(state_dir) as actions:
+    with dead_letter_actions(state_dir_of(app, state_dir)) as actions:
         choice = Choice(None, source, pipeline)
         _check_origin(actions, choice)
         letters = actions.letters(choice, last + 1)
@@ -150,11 +166,16 @@ def list_letters(
 
 
 @dead_letters.command()
-@click.argument("number", type=_NUMBER)
-@STATE_DIR.but(required=True)
+@click.argument("given", nargs=-1, required=True, metavar="[APP] NUMBER")
+@STATE_DIR_OF_APP
 @click.option("--payload", is_flag=True, help="Print only the payload, as it arrived.")
-def show(number: int, state_dir: Path, payload: bool) -> None:
+def show(given: tuple[str, ...], state_dir: Path | None, payload: bool) -> None:
     """Show one dead letter."""
+    app, numbers = _app_and_numbers(given)
+    if len(numbers) != 1:
+        msg = f"{len(numbers)} numbers of dead letters; expected one"
+        raise UsageError(msg)
+    (number,), state_dir = numbers, state_dir_of(app, state_dir)
     with dead_letter_actions(state_dir) as actions:
         letters = actions.letters(Choice((number,)), 1)
     if not letters:
@@ -170,7 +191,7 @@ def show(number: int, state_dir: Path, payload: bool) -> None:
 
 @dead_letters.command()
 @_selection
-@STATE_DIR.but(required=True)
+@STATE_DIR_OF_APP
 def replay(**selection: Any) -> None:
     """Send messages again, after everything that has arrived since, and remove their dead letters.
 
@@ -186,7 +207,7 @@ def replay(**selection: Any) -> None:
 
 @dead_letters.command()
 @_selection
-@STATE_DIR.but(required=True)
+@STATE_DIR_OF_APP
 def drop(**selection: Any) -> None:
     """Remove dead letters."""
     with _selected(**selection) as (actions, choice):

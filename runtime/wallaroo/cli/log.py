@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from wallaroo.cli.option_types import DIRECTORY
+from wallaroo.cli.saved_state import state_dir_of
 from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure, UsageError
 from wallaroo.gateway.contents import tables_in
 from wallaroo.gateway.damage import LOG
@@ -57,7 +57,7 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 @click.command()
-@click.argument("state_dir", type=DIRECTORY)
+@click.argument("state_dir", type=click.Path(path_type=Path), metavar="APP|STATE_DIR")
 @click.option(
     "--kind",
     "kinds",
@@ -101,7 +101,7 @@ def log(
     with_data: bool,
     as_json: bool,
 ) -> None:
-    """Show the log in STATE_DIR: what its gateway has accepted, published and delivered.
+    """Show the log of APP, or in STATE_DIR: what its gateway has accepted, published and delivered.
 
     The log is only read, and its gateway may be running. Each line has the number of a record, its
     kind, its time (UTC) if it has one, its size in bytes, and what it says. If the log is damaged,
@@ -109,10 +109,12 @@ def log(
 
     \b
     Example:
-      wallaroo log .wallaroo/word-count --tail 20
+      wallaroo log apps/word_count --tail 20
       wallaroo log .wallaroo/word-count --kind messages --kind published --data
       wallaroo log .wallaroo/word-count --json | jq .kind
     """  # noqa: D301  (click reads \b)
+    if state_dir.suffix == ".py" or (state_dir / "application.py").is_file():
+        state_dir = state_dir_of(str(state_dir), None)
     directory = state_dir / LOG
     if not directory.exists():
         msg = f"{state_dir} is not a state directory: it contains no {LOG}"

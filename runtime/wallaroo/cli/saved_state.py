@@ -9,15 +9,36 @@ from dataclasses import replace
 from pathlib import Path
 
 from wallaroo.api.places import Place
+from wallaroo.cli.options import application_without_addresses
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.offline_state import StoppedState
 from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application, StatePartition
 from wallaroo.run.state.classes import hints_of_fields, known_states, state_class_problem
 from wallaroo.run.state.directory import read_fixed, readable_checkpoint
+from wallaroo.run.state.location import default_state_dir
+from wallaroo.run.user_output import reserved_stdout
 
 _NOWHERE = Place("", 0)
+
+
+def state_dir_of(app: str | None, state_dir: Path | None) -> Path:
+    """*state_dir*, or where the application *app* has its state by default.
+
+    Raises:
+        UsageError: Neither is given, or the application does not exist.
+        ApplicationError: It cannot be loaded.
+    """
+    if state_dir is not None:
+        return state_dir
+    if app is None:
+        msg = "name the application, or its state directory with --state-dir"
+        raise UsageError(msg)
+    with reserved_stdout():
+        application = application_without_addresses(app, ())
+    return default_state_dir(ApplicationRef(app), application.name)
 
 
 @contextmanager

@@ -318,6 +318,36 @@ def see_to_letters(directory: Path) -> None:
     assert "no dead letters selected" in call("drop", *at).output
 
 
+def test_an_application_may_be_named_instead_of_its_state_directory(tmp_path: Path) -> None:
+    app = tmp_path / "lettered.py"
+    app.write_text(
+        "import wallaroo\n"
+        "print('loaded')\n"
+        "def application_setup(args):\n"
+        "    source = wallaroo.FileSourceConfig('lines.txt', bytes.decode, 'lines')\n"
+        "    sink = wallaroo.FileSinkConfig('out.txt', wallaroo.encoder(str))\n"
+        "    lines = wallaroo.source('one', source)\n"
+        "    return wallaroo.build_application('Lettered', lines.to_sink(sink))\n"
+    )
+    assert_refused(call("list", str(app)), "lettered is not a state directory: it contains no log")
+    state_dir = tmp_path / ".wallaroo" / "lettered"
+    state_dir.mkdir(parents=True)
+    stored = Stored(state_dir)
+    stored.accept(b"hello", b"you")
+    stored.publish(OF_ONE._replace(arrival=0), OF_ONE._replace(arrival=1))
+    stored.close()
+    assert len(call("list", str(app)).stdout.splitlines()) == 2
+    assert call("show", str(app), "1", "--payload").stdout_bytes == b"hello"
+    assert call("replay", str(app), "1").stdout == "1 replayed\n"
+    assert call("drop", str(app), "--all").stdout == "1 dropped\n"
+    assert_refused(call("show", "1"), "name the application, or its state directory with --state-d")
+    assert_refused(call("show", str(app), "1", "2"), "2 numbers of dead letters; expected one")
+    assert_refused(call("drop", str(app), "one"), "'one' is not a valid integer")
+    listed = CliRunner().invoke(main, ["log", str(app), "--kind", "messages"])
+    assert listed.exit_code == 0, listed.output
+    assert listed.stdout
+
+
 def test_the_command_works_where_the_gateway_is_stopped(tmp_path: Path) -> None:
     stored = Stored(tmp_path)
     stored.accept(b"hello", b"you")
