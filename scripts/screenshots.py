@@ -42,7 +42,7 @@ def main() -> None:
     ended = threading.Event()
     with (
         tempfile.TemporaryDirectory() as state,
-        Receiver("u32") as receiver,
+        Receiver("frames") as receiver,
         run(APPS / "market_spread", receiver, Path(state), 2) as running,
     ):
         for address, data in zip(running.sources.values(), streams, strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import generate
 from messages import FRAME, MARKET_DATA, ORDER, ORDER_RESULT
 
-OUTPUT_FRAMING = "u32"
+OUTPUT_FRAMING = "frames"
 _CLOCK_BYTES = 8
 
 

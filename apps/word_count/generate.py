@@ -71,7 +71,7 @@ def lines(count: int, seed: int) -> Iterator[str]:
 @click.option("--seed", default=7, show_default=True, help="Seed of all randomness.")
 @click.argument("file", type=click.File("w", encoding="utf-8"))
 def main(messages: int, seed: int, file: TextIO) -> None:
-    """Write lines of text to FILE, for `wallaroo send --framing lines`."""
+    """Write lines of text to FILE, for `wallaroo send`."""
     file.writelines(line + "\n" for line in lines(messages, seed))
     click.echo(f"{messages:,} lines")
 

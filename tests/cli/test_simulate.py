@@ -37,7 +37,7 @@ def test_files_of_frames_go_to_the_sources_that_are_named(tmp_path: Path) -> Non
     assert refused.exit_code == 2
     assert f"'market-data={quotes}' names none of the sources of market-spread" in refused.stderr
     named = ("--from", f"Market Data={quotes}", "--from", f"Orders={orders}")
-    done = simulate(app, *named, "--framing", "u32")
+    done = simulate(app, *named)
     assert done.exit_code == 0
     assert done.stderr.startswith("400 messages, ")
 
@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_read_or_ends_within_a_frame_is_named(tmp_path: Pa
         True,
     )
     cut.write_bytes(b"\0\0\0\x05abc")
-    refused = simulate(app, "--from", str(cut), "--framing", "u32")
+    refused = simulate(app, "--from", str(cut), "--framing", "frames")
     assert refused.exit_code == 2
     assert f"{cut} ends with an incomplete frame of 7 bytes" in refused.stderr
 

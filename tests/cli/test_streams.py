@@ -102,9 +102,7 @@ def test_frames_are_sent_as_they_are_and_counted(source: Source, tmp_path: Path)
 
 
 def test_lines_are_sent_as_frames_without_their_ends(source: Source) -> None:
-    result = send(
-        "-", "--to", source.address, "--framing", "lines", stdin=b"a\nb\r\n\n\xc3\xa9 last"
-    )
+    result = send("-", "--to", source.address, stdin=b"a\nb\r\n\n\xc3\xa9 last")
     source.close()
     assert result.exit_code == 0
     assert source.taken == b"".join(map(U32.frame, [b"a", b"b", b"", b"\xc3\xa9 last"]))
@@ -116,6 +114,13 @@ def test_raw_bytes_are_sent_as_they_are(source: Source) -> None:
     source.close()
     assert result.exit_code == 0
     assert source.taken == b"\0\1\2 no frames"
+
+
+def test_lines_that_are_sent_raw_count_as_messages(source: Source) -> None:
+    result = send("-", "--to", source.address, "--framing", "raw", stdin=b"one\ntwo\nthr")
+    source.close()
+    assert source.taken == b"one\ntwo\nthr"
+    assert "sent 3 messages" in result.output
 
 
 def test_a_file_is_sent_as_often_as_asked(source: Source, tmp_path: Path) -> None:
@@ -163,13 +168,14 @@ def test_a_source_that_does_not_listen_is_told() -> None:
     ("stdin", "said"),
     [
         (U32.frame(b"whole") + b"\0\0\0\7cut", "the file ends with an incomplete frame of 7 bytes"),
-        (b"\xff\xff\xff\xff no frames", "the file does not contain u32 frames"),
+        (b"\xff\xff\xff\xff no frames", "the file does not contain frames"),
     ],
 )
 def test_a_file_that_holds_no_whole_frames_is_told(source: Source, stdin: bytes, said: str) -> None:
-    result = send("-", "--to", source.address, stdin=stdin)
+    result = send("-", "--to", source.address, "--framing", "frames", stdin=stdin)
     assert result.exit_code == 1
     assert said in result.output
+    assert "if each line is a message, use --framing lines" in result.output
 
 
 def test_a_file_that_is_not_there_is_told() -> None:
@@ -208,7 +214,7 @@ def test_lines_are_received_to_standard_output_until_the_count_is_there() -> Non
 
 def test_frames_are_received_to_a_file_from_several_connections(tmp_path: Path) -> None:
     file = tmp_path / "received"
-    with Receiving("--framing", "u32", "--count", "4", "--to", str(file)) as receiving:
+    with Receiving("--framing", "frames", "--count", "4", "--to", str(file)) as receiving:
         for number in range(2):
             with receiving.connect() as connection:
                 connection.sendall(U32.frame(b"%d" % number) + U32.frame(b""))
@@ -238,7 +244,7 @@ def test_a_last_line_needs_no_end() -> None:
 
 
 def test_a_terminated_receiver_tells_what_it_has_and_what_was_cut_off() -> None:
-    with Receiving("--framing", "u32") as receiving:
+    with Receiving("--framing", "frames") as receiving:
         with receiving.connect() as connection:
             connection.sendall(U32.frame(b"whole") + U32.frame(b"cut off")[:-2])
             connection.shutdown(socket.SHUT_WR)
@@ -251,7 +257,7 @@ def test_a_terminated_receiver_tells_what_it_has_and_what_was_cut_off() -> None:
 
 
 def test_bytes_that_are_no_frames_end_their_connection_alone() -> None:
-    with Receiving("--framing", "u32", "--count", "1") as receiving:
+    with Receiving("--framing", "frames", "--count", "1") as receiving:
         with receiving.connect() as bad:
             bad.sendall(b"\xff\xff\xff\xff")
             assert bad.recv(1) == b""
@@ -264,14 +270,14 @@ def test_bytes_that_are_no_frames_end_their_connection_alone() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.sampled_from(["lines", "u32"]),
+    st.sampled_from(["lines", "frames"]),
     st.lists(st.binary(max_size=20).filter(lambda text: b"\n" not in text), max_size=10),
     st.lists(st.integers(1, 9), min_size=1, max_size=4),
 )
 def test_any_split_of_a_stream_into_pieces_gives_the_same_messages(
     framing: FramingName, texts: list[bytes], sizes: list[int]
 ) -> None:
-    messages = [U32.frame(text) if framing == "u32" else text + b"\n" for text in texts]
+    messages = [U32.frame(text) if framing == "frames" else text + b"\n" for text in texts]
     cutter, got, stream = Cutter(framing), list[bytes](), b"".join(messages)
     position = turn = 0
     while position < len(stream):

@@ -74,7 +74,7 @@ class Due:
 
     def receive(self, connection: socket.socket) -> None:
         """Take the outputs of one connection."""
-        frames, rest = self._data.OUTPUT_FRAMING == "u32", b""
+        frames, rest = self._data.OUTPUT_FRAMING == "frames", b""
         with connection:
             try:
                 while piece := connection.recv(1 << 18):

@@ -29,7 +29,7 @@ def test_both_applications_are_exact_from_topic_and_port_to_topic_and_port(
     lines, orders, quotes, counts, results = topics
     load(APPS / "market_spread")
     demo = importlib.import_module("demo")
-    with Receiver("lines") as counted, Receiver("u32") as rejected:
+    with Receiver("lines") as counted, Receiver("frames") as rejected:
         command = [
             *("run", str(CHAOS / "both_applications.py"), "--workers", "2"),
             *("--state-dir", str(tmp_path / "state"), "--in", ",".join(["127.0.0.1:0"] * 3)),

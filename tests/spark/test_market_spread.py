@@ -45,7 +45,7 @@ class Spread:
 def spread(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spread]:
     state = tmp_path_factory.mktemp("state")
     with (
-        Receiver("u32") as receiver,
+        Receiver("frames") as receiver,
         run(APPS / "market_spread", receiver, state, sources=2) as running,
     ):
         yield Spread(running, receiver)

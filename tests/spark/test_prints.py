@@ -102,7 +102,7 @@ def test_a_message_that_ends_its_process_is_printed_once(tmp_path: Path) -> None
     said = f"    print(f'took {{message}}')\n{condition}"
     application.write_text(text.replace(condition, said))
     with (
-        Receiver("u32") as receiver,
+        Receiver("frames") as receiver,
         run(application, receiver, tmp_path / "state", options=["--workers", "1"]) as running,
     ):
         send(running.sources["in"], [b"a", b"kill", b"b"])

@@ -42,7 +42,7 @@ _selection = together(
 def _app_and_numbers(given: tuple[str, ...]) -> tuple[str | None, tuple[int, ...]]:
     """The application in front of numbers, if there is one, and the numbers."""
     is_app = bool(given) and not given[0].isdecimal()
-    numbers = tuple(_NUMBER.convert(one, None, None) for one in given[is_app:])
+    numbers = tuple(_NUMBER(one) for one in given[int(is_app) :])
     return (given[0] if is_app else None), numbers
 
 

@@ -26,11 +26,11 @@ _READ_BYTES = 256 * 1024
 @click.option("--listen", type=AddressType(), required=True, help="Address to listen on.")
 @click.option(
     "--framing",
-    type=click.Choice(["u32", "lines", "raw"]),
+    type=click.Choice(["frames", "lines", "raw"]),
     default="lines",
     show_default=True,
-    help="What counts as a message. u32: a frame with a big-endian 32-bit length. lines: a line. "
-    "raw: a piece of the stream, as it is read.",
+    help="What counts as a message. frames: a frame with a big-endian 32-bit length. lines: a "
+    "line. raw: a line, or the part of one that is read.",
 )
 @click.option(
     "--sequenced",

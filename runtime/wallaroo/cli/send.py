@@ -8,20 +8,20 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import click
 
 from wallaroo.api.addresses import Address
 from wallaroo.cli.option_types import FILE, AddressType, NumberType
-from wallaroo.cli.streams import U32, Cutter, FramingName, TransferProgress
+from wallaroo.cli.streams import U32, Cutter, FramingName, TransferProgress, framing_of
 from wallaroo.client import Sender
 from wallaroo.errors import FrameError, RuntimeFailure, reason_of
 from wallaroo.system.binding import unresolved
 from wallaroo.system.tls import TLSFiles
 
-FileFraming = FramingName | Literal["raw-lines"]
 _READ_BYTES = 256 * 1024
+_IF_LINES = "if each line is a message, use --framing lines"
 _PACE_S = 0.005
 """Seconds between the bursts in which messages are sent, if there is a rate."""
 _CONNECT_TIMEOUT_S = 10.0
@@ -32,13 +32,12 @@ _CONNECT_TIMEOUT_S = 10.0
 @click.option("--to", "to", type=AddressType(), required=True, help="Address of the source.")
 @click.option(
     "--framing",
-    type=click.Choice(["u32", "lines", "raw-lines", "raw"]),
-    default="u32",
-    show_default=True,
-    help="Format of FILE. u32: frames with a big-endian 32-bit length, sent unchanged. "
+    type=click.Choice(["frames", "lines", "raw"]),
+    show_default="frames if FILE begins with one, otherwise lines",
+    help="Format of FILE. frames: each has a big-endian 32-bit length, and is sent unchanged. "
     "lines: lines of text, each sent as such a frame, without its line ending. "
-    "raw-lines: lines of text, sent unchanged, to a source of lines. "
-    "raw: bytes, sent unchanged; each piece read counts as one message.",
+    "raw: sent unchanged, for a source of lines or of another framing; each line counts as one "
+    "message.",
 )
 @click.option("--rate", type=NumberType(positive=True), help="Messages per second.")
 @click.option("--repeat", default=1, type=click.IntRange(1), help="How often to send FILE.")
@@ -68,7 +67,7 @@ _CONNECT_TIMEOUT_S = 10.0
 def send(
     file: BinaryIO,
     to: Address,
-    framing: FileFraming,
+    framing: FramingName | None,
     rate: float | None,
     repeat: int,
     stream: str | None,
@@ -80,7 +79,7 @@ def send(
 
     \b
     Example:
-      wallaroo send README.md --to 127.0.0.1:7010 --framing lines
+      wallaroo send README.md --to 127.0.0.1:7010
     """  # noqa: D301  (click reads \b)
     if repeat > 1 and not file.seekable():
         msg = "--repeat requires a file that can be read again, not a stream"
@@ -89,11 +88,12 @@ def send(
     if stream is None:
         _send_plain(to, tls, _paced(_messages(file, framing, repeat), rate))
     elif framing == "raw":
-        msg = "--acked requires messages, which --framing raw does not separate"
+        msg = (
+            "--acked requires messages, which --framing raw does not separate; use --framing lines"
+        )
         raise click.UsageError(msg)
     else:
-        framed: FileFraming = "lines" if framing == "raw-lines" else framing  # it frames none
-        _send_acked(to, tls, stream, _paced(_messages(file, framed, repeat), rate))
+        _send_acked(to, tls, stream, _paced(_messages(file, framing, repeat), rate))
 
 
 def _send_acked(
@@ -157,28 +157,31 @@ def _finish(connection: socket.socket) -> None:
             pass
 
 
-def _messages(file: BinaryIO, framing: FileFraming, repeat: int) -> Iterator[list[bytes]]:
-    """The messages of *file*, framed, in groups."""
+def _messages(file: BinaryIO, framing: FramingName | None, repeat: int) -> Iterator[list[bytes]]:
+    """The messages of *file*, framed, in groups; without a *framing*, its first byte tells it."""
     for repetition in range(repeat):
         if repetition:
             file.seek(0)
-        cutter = Cutter("lines" if framing == "raw-lines" else framing)
         read = getattr(file, "read1", file.read)  # reads what a pipe has, without waiting for more
-        while piece := read(_READ_BYTES):
+        piece = read(_READ_BYTES)
+        framing = framing or framing_of(piece)
+        cutter = Cutter(framing)
+        while piece:
             try:
                 messages = cutter.feed(piece)
             except FrameError as error:
-                msg = f"the file does not contain u32 frames: {error}"
+                msg = f"the file does not contain frames: {error}; {_IF_LINES}"
                 raise RuntimeFailure(msg) from error
             yield _framed(messages, framing)
-        if framing == "u32" and cutter.rest:
-            msg = f"the file ends with an incomplete frame of {len(cutter.rest)} bytes"
+            piece = read(_READ_BYTES)
+        if framing == "frames" and cutter.rest:
+            msg = f"the file ends with an incomplete frame of {len(cutter.rest)} bytes; {_IF_LINES}"
             raise RuntimeFailure(msg)
         if cutter.rest:
             yield _framed([cutter.rest], framing)
 
 
-def _framed(messages: list[bytes], framing: FileFraming) -> list[bytes]:
+def _framed(messages: list[bytes], framing: FramingName) -> list[bytes]:
     if framing == "lines":
         return [U32.frame(line.rstrip(b"\r\n")) for line in messages]
     return messages

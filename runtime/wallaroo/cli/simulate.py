@@ -15,7 +15,7 @@ import click
 from wallaroo.api.places import Place
 from wallaroo.cli.option_types import NumberType
 from wallaroo.cli.options import application_without_addresses
-from wallaroo.cli.streams import U32, Cutter, FramingName
+from wallaroo.cli.streams import U32, Cutter, FramingName, framing_of
 from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError, reason_of
 from wallaroo.model.application import Application
@@ -43,11 +43,10 @@ _SHOWN_DEAD_LETTERS = 20
 )
 @click.option(
     "--framing",
-    type=click.Choice(["u32", "lines"]),
-    default="lines",
-    show_default=True,
-    help="Format of the files. lines: each line is a message, without its line ending. u32: frames "
-    "with a big-endian 32-bit length.",
+    type=click.Choice(["frames", "lines"]),
+    show_default="frames if a file begins with one, otherwise lines",
+    help="Format of the files. frames: each has a big-endian 32-bit length. lines: each line is a "
+    "message, without its line ending.",
 )
 @click.option("--count", type=click.IntRange(1), help="Exit after this many messages.")
 @click.option(
@@ -67,7 +66,7 @@ _SHOWN_DEAD_LETTERS = 20
 def simulate(
     app: str,
     files: tuple[str, ...],
-    framing: FramingName,
+    framing: FramingName | None,
     count: int | None,
     interval: float,
     until: float | None,
@@ -121,7 +120,10 @@ def simulate(
 
 
 def _messages(
-    application: Application, files: tuple[str, ...], framing: FramingName, opened: ExitStack
+    application: Application,
+    files: tuple[str, ...],
+    framing: FramingName | None,
+    opened: ExitStack,
 ) -> Iterator[tuple[str, Any]]:
     """The messages of *files*, with the names of their sources."""
     if not files and (reading := [s for s in application.sources if s.read(None) is not None]):
@@ -197,10 +199,13 @@ def _opened(file: str, opened: ExitStack) -> BinaryIO:
         raise UsageError(msg) from error
 
 
-def _payloads(stream: BinaryIO, framing: FramingName, file: str) -> Iterator[bytes]:
+def _payloads(stream: BinaryIO, framing: FramingName | None, file: str) -> Iterator[bytes]:
+    piece = stream.read(_READ_BYTES)
+    framing = framing or framing_of(piece)
     cutter, payload = Cutter(framing), _without_ending if framing == "lines" else _without_header
-    while piece := stream.read(_READ_BYTES):
+    while piece:
         yield from map(payload, cutter.feed(piece))
+        piece = stream.read(_READ_BYTES)
     if not cutter.rest:
         return
     if framing == "lines":

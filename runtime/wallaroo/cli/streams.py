@@ -9,7 +9,9 @@ from typing import Literal
 from wallaroo.system.printable import counted
 from wallaroo.wire.framing import Framing
 
-FramingName = Literal["u32", "lines", "raw"]
+FramingName = Literal["frames", "lines", "raw"]
+_LEAST_OF_TEXT = ord("\t")
+"""The least byte that a text begins with; a frame begins with one below it, up to 150 MB."""
 U32 = Framing(4, ">I", max_frame=2**31 - 1)
 """Frames with an unsigned big-endian 32-bit length, as Wallaroo's example applications use."""
 
@@ -18,8 +20,8 @@ class Cutter:
     r"""Cuts a stream that arrives in pieces into messages.
 
     Args:
-        framing: `u32`: frames, including their headers; `lines`: lines, including their endings;
-            `raw`: every piece is a message.
+        framing: `frames`: including their headers; `lines`: including their endings; `raw`: as
+            `lines`, but what a piece ends with is a message, too.
 
     Example:
         >>> cutter = Cutter("lines")
@@ -36,7 +38,7 @@ class Cutter:
         """The messages that *piece* completes."""
         data = self.rest + piece if self.rest else piece
         if self._framing == "raw":
-            return [data] if data else []
+            return _lines(data)
         if self._framing == "lines":
             lines = data.splitlines(keepends=True) if b"\r" not in data else _lines(data)
             self.rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
@@ -44,6 +46,16 @@ class Cutter:
         end = U32.scan(data).end
         self.rest = data[end:]
         return [U32.frame(payload) for payload in U32.split(data[:end])]
+
+
+def framing_of(start: bytes) -> FramingName:
+    r"""The framing of a file that begins with *start*.
+
+    Example:
+        >>> framing_of(b"\0\0\0\3ada"), framing_of(b"ada\n")
+        ('frames', 'lines')
+    """
+    return "frames" if start and start[0] < _LEAST_OF_TEXT else "lines"
 
 
 def _lines(data: bytes) -> list[bytes]:

@@ -124,7 +124,7 @@ def test_senders_with_acknowledgements_reach_a_source_of_lines(running: RunningL
 def test_send_sends_the_lines_of_a_file(running: RunningListener, tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_bytes(b"one\ntwo\nthree")
     host, port = running.addresses[LINES]
-    to = ("--to", f"{host}:{port}", "--framing", "raw-lines")
+    to = ("--to", f"{host}:{port}", "--framing", "raw")
     done = CliRunner().invoke(main, ["send", str(tmp_path / "lines.txt"), *to])
     assert done.exit_code == 0, done.output
     running.wait_until_idle()

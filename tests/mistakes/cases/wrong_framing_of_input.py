@@ -1,5 +1,5 @@
 # Lines where frames are expected.
-# $ wallaroo simulate application.py --framing u32
+# $ wallaroo simulate application.py --framing frames
 # < ada
 from parts import LINES, SINK, built
 
