@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any, NamedTuple, get_args
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from tests.dataflow.harness import Driven, tick
 from tests.dataflow.written_out import Given, Layout, WrittenOut
 from wallaroo import Window, nanoseconds
 from wallaroo.api.windows import LatePolicy
+from wallaroo.dataflow import clocks
 from wallaroo.model.application import Application
 from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
@@ -45,6 +47,8 @@ class Happening(NamedTuple):
     """Whether a tick comes before it, halfway."""
     cut: int
     """What ends before it: 1 for a batch, 2 for the process, too."""
+    held: int
+    """Time in which nothing was read, before that pause; if event time counts."""
 
 
 class Shown(Gathering[Event, str]):
@@ -133,6 +137,7 @@ happenings = st.lists(
         st.sampled_from([0, 0, 1, 2, 3, 14]),
         st.booleans(),
         st.sampled_from([0, 0, 0, 1, 2]),
+        st.sampled_from([0, 0, 0, 3, 500]),
     ),
     max_size=25,
 )
@@ -157,10 +162,13 @@ def test_every_kind_emits_what_is_written_out_however_batches_are_cut(
 
     simulated = simulate(made, sent, until_ns=END_NS)
     assert results(simulated.by_sink[made.sinks[0].name]) == due
-    driven = drive(made, sent, happening)
+    is_held = layout.event_time and layout.kind != "count"
+    held = sum(one.held for one in happening) if is_held else 0
+    with mock.patch.object(clocks, "_FIRST_NS", 0):
+        driven = drive(made, sent, happening, is_held=is_held)
     assert sum(one.open for one in driven.tally.metrics.windows.values()) == open_windows(driven)
     driven.restart()
-    driven.batch([[tick(2 * len(sent), END_NS)]])
+    driven.batch([[tick(2 * len(sent), END_NS + held)._replace(held=((0, held),))]])
     assert driven.due_ns() is None
     assert results(driven.outputs[made.sinks[0].name]) == due
     assert not simulated.set_aside
@@ -174,19 +182,23 @@ def test_every_kind_emits_what_is_written_out_however_batches_are_cut(
         assert late_ids(driven.outputs[made.sinks[1].name]) == late
 
 
-def drive(made: Application, sent: list[Any], happening: list[Happening]) -> Driven:
-    driven, batch, number, before = Driven(made), list[Block](), 0, 0
+def drive(
+    made: Application, sent: list[Any], happening: list[Happening], *, is_held: bool
+) -> Driven:
+    driven, batch, number, before, held = Driven(made), list[Block](), 0, 0, 0
     for (_, payload, now), one in zip(sent, happening, strict=True):
         if one.cut:
             driven.batch([batch])
             batch = []
         if one.cut == 2:
             driven.restart()
+        held += one.held if is_held else 0
+        of_source = ((0, held),) if held else ()
         if one.ticks:
-            batch.append(tick(number, (before + now) // 2))
+            batch.append(tick(number, (before + now) // 2 + held)._replace(held=of_source))
             number += 1
         framed = len(payload).to_bytes(4, "big") + payload
-        batch.append(Block(number, 1, 0, now, framed))
+        batch.append(Block(number, 1, 0, now + held, framed, of_source))
         number, before = number + 1, now
     driven.batch([batch])
     return driven

@@ -7,6 +7,7 @@ no step comes before the key, its payload.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -66,7 +67,9 @@ class Router:
         arrived: list[tuple[int, int, int]] = []
         for block in blocks:
             if block.source == TICK_SOURCE:
-                self._outgoing.add_tick(((block.first, block.arrived_ns), TICK, None, None))
+                held = chain.from_iterable(block.held)
+                stamp = (block.first, block.arrived_ns, *held)
+                self._outgoing.add_tick((stamp, TICK, None, None))
                 continue
             arrived.append((block.source, block.arrived_ns, block.messages))
             source_paths = self._program.paths_of_source[block.source]
@@ -102,9 +105,9 @@ class Router:
             self._results.metrics.step(source_path.pipeline, _DECODER),
         )
         at: At
-        left = 0
+        left, held_ns = 0, dict(block.held).get(block.source, 0)
         for arrival, payload in enumerate(payloads, block.first):
-            at = (arrival, block.arrived_ns, source_path.number) if stamped else arrival
+            at = (arrival, block.arrived_ns, held_ns, source_path.number) if stamped else arrival
             began = 0.0 if arrival % SAMPLE else perf_counter()
             try:
                 message = decode(payload)

@@ -17,12 +17,14 @@ Rows = tuple[int, int, list[Any], list[Any], list[int]]
 """Items: number of a state partition, number of a stage, keys, one item for each, and the offsets
 of the messages from which they originate."""
 Stamp = tuple[int, ...]
-"""Position in the order of arrival: offset, wall clock at arrival in nanoseconds, number of the
-source path; then, for each step or fork passed, the index among its outputs."""
+"""Position in the order of arrival: offset, wall clock at arrival in nanoseconds, for how long its
+source was held until then, number of the source path; then, for each step or fork passed, the index
+among its outputs."""
 Stamped = tuple[Stamp, int, Any, Any]
 """A single item: (stamp, number of a stage, key, item); a tick has the stage `TICK`."""
 TICK = -1
-"""Instead of the number of a stage: the item is a tick of the clock, not a message."""
+"""Instead of the number of a stage: the item is a tick of the clock, not a message. What follows
+the clock in its stamp is each source that was held, and for how long."""
 
 _ROWS, _STAMPED = b"r", b"s"
 _WITHOUT_REFERENCES = 2

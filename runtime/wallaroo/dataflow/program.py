@@ -28,6 +28,7 @@ from wallaroo.model.application import (
 )
 from wallaroo.model.endpoints import Sink, Source
 from wallaroo.model.keys.buckets import SAFE, bucket_of, is_safe
+from wallaroo.model.order import is_by_event
 
 _MAX_KNOWN_KEYS = 1 << 16
 """Number of keys whose buckets are cached; more would not fit into the processor's cache."""
@@ -116,6 +117,13 @@ class Program:
         )
         """Partitions whose messages carry stamps, because their order of arrival is not implicit,
         or because of what follows them."""
+        self.by_event = frozenset(
+            stage.partition for stage in self.stages if is_by_event(stage.step)
+        )
+        """Partitions that go by event time."""
+        sources = application.sources
+        self.source_of = {stage.partition: sources.index(stage.source) for stage in self.stages}
+        """Index of a source of each partition; those of a partition with event time meet in it."""
         self.repeated = self._repeatable()
         """Stages to which payloads cross, because their decoders are declared repeatable."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from time import perf_counter
 from typing import Any
 
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloadable
+from wallaroo.dataflow.clocks import Clocks
 from wallaroo.dataflow.hot_keys import HotKeys
 from wallaroo.dataflow.message_snapshots import Lost
 from wallaroo.dataflow.outgoing_messages import Outgoing
@@ -64,8 +65,13 @@ class StateRunner:
             for stage in program.stages
             if stage.late is not None and program.levels.level(stage.partition) == level
         }
-        self._windows = WindowStates(program, results, level, self._after, late, self._entity)
-        self._timed_states = TimedStates(program, results, level, self._after, self._entity)
+        self._clocks = Clocks(program)
+        self._windows = WindowStates(
+            program, results, level, self._after, late, self._entity, self._clocks
+        )
+        self._timed_states = TimedStates(
+            program, results, level, self._after, self._entity, self._clocks
+        )
         self._metrics = [
             results.metrics.step(stage.pipeline, stage.step.name) for stage in program.stages
         ]
@@ -205,7 +211,7 @@ class StateRunner:
     def _run_item(self, item: Stamped) -> None:
         stamp, number, key, message = item
         if number == TICK:
-            self._tick(stamp)
+            self._tick(stamp[:2], dict(zip(stamp[2::2], stamp[3::2], strict=True)))
             return
         stage = self._program.stages[number]
         try:
@@ -247,17 +253,19 @@ class StateRunner:
         arrival = stamp[0] if stage.fresh else None
         self._compute(stage, (key,), (entity,), (message,), (arrival,), stamp)
 
-    def _tick(self, stamp: Stamp) -> None:
+    def _tick(self, tick: Stamp, held: Mapping[int, int]) -> None:
         """Close the windows, call the timers, and free the entities, that are due."""
-        now = stamp[1]
         self._windows.note_touched()
-        for number, key in self._expiries.take_due(now):
-            self._timed_states.tick(stamp, number, key)
-        for order, (number, key) in enumerate(self._timers.take_due(now)):
+        at = {number: self._clocks.tick(number, tick, held) for number in self._timed}
+        for number, key in self._expiries.take_due(tick[1]):
+            stamp, now_ns = at[number]
+            self._timed_states.tick(stamp, number, key, now_ns)
+        for order, (number, key) in enumerate(self._timers.take_due(tick[1])):
+            stamp, now_ns = at[number]
             if self._timed_states.contains(number):
-                self._timed_states.tick(stamp, number, key)
+                self._timed_states.tick(stamp, number, key, now_ns)
             else:
-                self._windows.tick(stamp, number, key, order)
+                self._windows.tick(stamp, number, key, order, now_ns)
 
     def note_entities(self, bucket: int, state: Bucket) -> None:
         """Add the number of entities of *bucket* to the metrics."""

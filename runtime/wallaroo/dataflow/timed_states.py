@@ -12,6 +12,7 @@ from typing import Any
 
 from wallaroo.api.timers import CallTimers
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloadable
+from wallaroo.dataflow.clocks import Clocks
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.paths import SAMPLE, Path
 from wallaroo.dataflow.program import Program, StatefulStage
@@ -41,6 +42,7 @@ class TimedStates:
         level: The level.
         after: The path of outputs, by number of the stage.
         entity: From partition number and key to the entity, which it creates if necessary.
+        clocks: The clocks of the states.
     """
 
     def __init__(
@@ -50,7 +52,9 @@ class TimedStates:
         level: int,
         after: dict[int, Path],
         entity: Callable[[int, Any], Any],
+        clocks: Clocks,
     ) -> None:
+        self._clocks = clocks
         self._program = program
         self._results = results
         self._after = after
@@ -93,18 +97,21 @@ class TimedStates:
             for key in bucket.entities[number]:
                 time = bucket.times.get((number, key))
                 if time is not None:
-                    (wakes if time.timers else expiries).set(number, key, timing.wake_ns(time))
+                    queue, due_ns = wakes if time.timers else expiries, timing.wake_ns(time)
+                    queue.set(number, key, self._clocks.wall(number, due_ns))
                 elif timing.ttl_ns is not None:  # as old as what looks at it next
                     expiries.set(number, key, 0)
         for number, key in bucket.unloaded:
             time = bucket.times.get((number, key))
             if number in self._timings and time is not None and time.timers:
-                wakes.set(number, key, self._timings[number].due_ns(time))
+                due_ns = self._timings[number].due_ns(time)
+                wakes.set(number, key, self._clocks.wall(number, due_ns))
 
     @runs_step("stage")
     def take(self, stage: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
         """Run *message* through the step of *stage*, and before it, what is due by then."""
-        step, number, arrived_ns = stage.step, stage.partition, stamp[1]
+        step, number = stage.step, stage.partition
+        clock_ns = self._clocks.now(number, stamp)
         assert isinstance(step, StateCompute)
         metrics = self._results.metrics.step(stage.pipeline, step.name)
         began = 0.0 if metrics.entered % SAMPLE else perf_counter()
@@ -112,7 +119,7 @@ class TimedStates:
         arrival = stamp[0] if stage.fresh else None
         timing, where = self._timings[number], (number, key)
         if where not in self._bucket.unloaded and (time := self._time(where)) is not None:
-            self._settle(timing, stamp, where, time.reached(arrived_ns), _SILENT)
+            self._settle(timing, stamp, where, time.reached(clock_ns), _SILENT, clock_ns)
         try:
             event = None
             if step.event_time is not None:
@@ -122,18 +129,18 @@ class TimedStates:
             self._note(timing, where)
             return
         time = self._bucket.times.get(where)
-        now = timing.time_of(time, arrived_ns, event)
+        now = timing.time_of(time, stamp[1], event)
         if time is not None and time.latest is not None and where not in self._bucket.unloaded:
-            self._settle(timing, stamp, where, now, _BEFORE)
+            self._settle(timing, stamp, where, now, _BEFORE, clock_ns)
         try:
             entity = self._entity(number, key)
         except (Exception, SystemExit) as error:
             self._results.failed(stage, step, message, error, Origin.of(key, arrival))
             self._note(timing, where)
             return
-        time = timing.arrived(self._bucket.times.get(where), arrived_ns, now)
+        time = timing.arrived(self._bucket.times.get(where), clock_ns, now)
         self._bucket.times[where] = time
-        timers = CallTimers(key, time.reached(arrived_ns), time.timers, in_timer=False)
+        timers = CallTimers(key, time.reached(clock_ns), time.timers, in_timer=False)
         arguments = (timers,) if step.on_timer is not None else ()
         outputs = self._call(stage, step.function, where, (message, entity, *arguments), arrival)
         timers.end()
@@ -143,28 +150,38 @@ class TimedStates:
         then = self._after[stage.number]
         for place, output in enumerate(outputs):
             then((*stamp, place), key, output)
-        self._settle(timing, stamp, where, time.reached(arrived_ns), _AFTER)
+        self._settle(timing, stamp, where, time.reached(clock_ns), _AFTER, clock_ns)
         self._note(timing, where)
 
-    def tick(self, stamp: Stamp, number: int, key: Any) -> None:
-        """Call what is due for *key* by the time of *stamp*, a tick."""
+    def tick(self, stamp: Stamp, number: int, key: Any, clock_ns: int) -> None:
+        """Call what is due for *key* by *clock_ns*, the clock of its state; *stamp* is a tick's."""
         where, timing = (number, key), self._timings[number]
         if where in self._bucket.unloaded:
-            self._cannot_call(where, stamp[1])
+            self._cannot_call(where, clock_ns)
             return
         if key not in self._bucket.entities[number]:
             return
         time = self._time(where)
         if time is None:
-            self._bucket.times[where] = time = KeyTime.unknown(stamp[1])
-        self._settle(timing, stamp, where, time.reached(stamp[1]), _SILENT)
+            self._bucket.times[where] = time = KeyTime.unknown(clock_ns)
+        elif (due_ns := timing.due_ns(time)) is not None and due_ns > clock_ns:  # it stood still
+            queue = self._wakes if time.timers else self._expiries
+            queue.set(*where, self._clocks.wall(number, timing.wake_ns(time)))
+            return
+        self._settle(timing, stamp, where, time.reached(clock_ns), _SILENT, clock_ns)
         self._note(timing, where)
 
     def _time(self, where: tuple[int, Any]) -> KeyTime | None:
         return self._bucket.times.get(where)
 
     def _settle(
-        self, timing: Timing, stamp: Stamp, where: tuple[int, Any], until: int, place: int
+        self,
+        timing: Timing,
+        stamp: Stamp,
+        where: tuple[int, Any],
+        until: int,
+        place: int,
+        clock_ns: int,
     ) -> None:
         """Call the timers that are due by *until*, and free the entity if it expires by then.
 
@@ -174,6 +191,7 @@ class TimedStates:
             where: State and key.
             until: A time of the key.
             place: Place of the outputs among those of the message.
+            clock_ns: The clock of the state.
         """
         order = 0
         while (time := self._time(where)) is not None:
@@ -184,9 +202,11 @@ class TimedStates:
                 return
             at: Stamp = (*stamp, place, order)
             if place == _SILENT:  # by time, among those of all keys
+                ago = max(0, clock_ns - time.clock_at(due.at))
                 at = (
                     stamp[0],
-                    min(time.clock_at(due.at), stamp[1]),
+                    stamp[1] - ago,
+                    stamp[2],
                     _SILENT,
                     where[0],
                     self._number,
@@ -225,7 +245,7 @@ class TimedStates:
         before, until = self._bucket.dead_lettered.get(where, -1), time.reached(now_ns)
         for at, name in sorted((at, name) for name, at in time.timers.items()):
             if at > until:
-                self._wakes.set(*where, time.clock_at(at))
+                self._wakes.set(*where, self._clocks.wall(where[0], time.clock_at(at)))
                 break
             if at > before:
                 error = Unloadable(self._bucket.unloaded[where])
@@ -287,6 +307,7 @@ class TimedStates:
         if not time.timers:
             own, other = other, own
         other.forget(*where)
-        due_ns, set_ns = timing.wake_ns(time), own.of(*where)
+        due_ns = self._clocks.wall(where[0], timing.wake_ns(time))
+        set_ns = own.of(*where)
         if due_ns is None or set_ns is None or due_ns < set_ns:  # else it is set again when woken
             own.set(*where, due_ns)

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from wallaroo.dataflow.buckets import Bucket, Changes
+from wallaroo.dataflow.clocks import Clocks
 from wallaroo.dataflow.open_windows import OpenWindows
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.paths import SAMPLE, Path
@@ -45,6 +46,7 @@ class WindowStates:
         after: The path of outputs, by number of the stage.
         late: The path of messages that come too late, by number of the stage.
         entity: From partition number and key to the entity, which it creates if necessary.
+        clocks: The clocks of the states.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class WindowStates:
         after: Mapping[int, Path],
         late: Mapping[int, Path],
         entity: Callable[[int, Any], Any],
+        clocks: Clocks,
     ) -> None:
+        self._clocks = clocks
         self._program = program
         self._results = results
         self._after = after
@@ -94,8 +98,9 @@ class WindowStates:
         bucket.idle, bucket.open_windows = Timers(), OpenWindows()
         for number, windows in self._windows.items():
             for key, entity in bucket.entities[number].items():
-                timers.set(number, key, windows.due_ns(entity))
-                _set_idle(bucket.idle, number, key, windows.idle_ns(entity))
+                timers.set(number, key, self._clocks.wall(number, windows.due_ns(entity)))
+                idle_ns = self._clocks.wall(number, windows.idle_ns(entity))
+                _set_idle(bucket.idle, number, key, idle_ns)
                 bucket.open_windows.note(number, windows, entity, before=0)
 
     @runs_step("stage")
@@ -115,9 +120,10 @@ class WindowStates:
         if where not in self._touched:
             before = windows.open_windows(entity)
             self._touched[where] = _Touched(windows, entity, before)
-        outputs = overdue(windows, entity, key, stamp[1], failed)
+        now_ns = self._clocks.now(stage.partition, stamp)
+        outputs = overdue(windows, entity, key, now_ns, failed)
         try:
-            outputs += windows.take(entity, key, message, stamp[1], failed)
+            outputs += windows.take(entity, key, message, now_ns, failed)
         except Late:
             late = True
             self._results.tally.add_late(stage.pipeline, step.name)
@@ -134,32 +140,46 @@ class WindowStates:
             self._late[stage.number]((*stamp, len(outputs)), key, message)
 
     @runs_step("stage")
-    def tick(self, stamp: Stamp, number: int, key: Any, order: int) -> None:
-        """Close the windows of *key* that are due by the time of *stamp*.
+    def tick(self, stamp: Stamp, number: int, key: Any, order: int, now_ns: int) -> None:
+        """Close the windows of *key* that are due by *now_ns*.
 
         Args:
             stamp: Stamp of a tick.
             number: Number of the partition.
             key: The key.
             order: Place of the key among all that this tick wakes.
+            now_ns: The clock of the windows.
         """
         entity = self._bucket.entities[number].get(key)
         if entity is None:
             return
         stage = self._stage_of[number]
-        outputs = self._ticked(stage, key, entity, stamp[1])
+        assert isinstance(stage.step, WindowCompute)
+        due_ns = stage.step.windows.due_ns(entity)
+        if due_ns is None or due_ns > now_ns:  # its clock has stood still
+            self._timers.set(number, key, self._clocks.wall(number, due_ns))
+            return
+        outputs = self._ticked(stage, key, entity, now_ns)
         self._metrics[stage.number].left += len(outputs)
         for place, output in enumerate(outputs):
             at = (*stamp, stage.number, self._number, order, place)
             self._after[stage.number](at, key, output)
 
     def end(self, stamp: Stamp) -> None:
-        """Note everything, and free what no message depends on by the time of *stamp*."""
+        """Note everything, and free what no message depends on by the time of *stamp*, the last."""
         self.note_touched()
         for number, key in self._idle.take_due(stamp[1]):
-            entity = self._bucket.entities[number].get(key)
-            if entity is not None:  # it has no outputs
-                self._ticked(self._stage_of[number], key, entity, stamp[1])
+            entity, now_ns = (
+                self._bucket.entities[number].get(key),
+                self._clocks.last(number, stamp[1]),
+            )
+            if entity is None:
+                continue
+            idle_ns = self._windows[number].idle_ns(entity)
+            if idle_ns is not None and idle_ns > now_ns:
+                _set_idle(self._idle, number, key, self._clocks.wall(number, idle_ns))
+            else:  # it has no outputs
+                self._ticked(self._stage_of[number], key, entity, now_ns)
 
     def note_touched(self) -> None:
         """Note what messages have changed: once for each key, however many there were."""
@@ -196,8 +216,9 @@ class WindowStates:
             self._changes.changed[number].pop(key, None)
             self._changes.forgotten[number].add(key)
         else:
-            self._timers.set(number, key, windows.due_ns(entity))
-            _set_idle(self._idle, number, key, windows.idle_ns(entity))
+            self._timers.set(number, key, self._clocks.wall(number, windows.due_ns(entity)))
+            idle_ns = self._clocks.wall(number, windows.idle_ns(entity))
+            _set_idle(self._idle, number, key, idle_ns)
             self._changes.changed[number][key] = entity
 
 

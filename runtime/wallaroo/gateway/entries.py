@@ -36,7 +36,7 @@ class Messages(NamedTuple):
     size: int
     """Bytes of the messages."""
     more: Mapping[str, Any]
-    """What is accepted with them: `reached`, `stream` and `requests`."""
+    """What is accepted with them: `reached`, `stream` and `requests`; and `held`, see `Block`."""
 
     @property
     def end(self) -> int:
@@ -68,8 +68,15 @@ def messages_in(payload: bytes | memoryview) -> Messages:
 
 def block_in(payload: bytes | memoryview) -> Block:
     """The messages in a record with this *payload*."""
-    source, count, first, arrived_ns, length = _MESSAGES.unpack_from(payload)
-    return Block(first, count, source, arrived_ns, bytes(payload[_MESSAGES.size + length :]))
+    entry = messages_in(payload)
+    data = bytes(payload[len(payload) - entry.size :])
+    return block_of(entry, data)
+
+
+def block_of(entry: Messages, data: bytes) -> Block:
+    """The messages of *entry*, which are *data*."""
+    held = tuple(map(tuple, entry.more.get("held", ())))
+    return Block(entry.first, entry.messages, entry.source, entry.arrived_ns, data, held)
 
 
 class Piece(NamedTuple):

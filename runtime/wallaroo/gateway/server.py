@@ -162,7 +162,7 @@ class Gateway:
             settings.traffic.sources,
             self._source_tls,
             self._sink_tls,
-            turns_of(self._application),
+            turns_of(self._application, self._journal.silence),
             self._times,
             self._on_failure,
         )

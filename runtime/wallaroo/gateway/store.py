@@ -142,7 +142,7 @@ class Store:
             # a long queue of outputs takes long to look at
             took = time.monotonic() - now
             self._release_at = now + max(_RELEASE_EVERY_S, _RELEASE_SHARE * took)
-        left = [self.journal.until_tick(), again_s]
+        left = [self.journal.until_turn(), again_s]
         if self.writer.log.oldest_end is not None:
             left.append(max(0.0, self._release_at - now))
         return min((wait for wait in left if wait is not None), default=None)

@@ -7,6 +7,7 @@ while.
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 import time
@@ -15,9 +16,10 @@ from dataclasses import dataclass
 
 import structlog
 
+from wallaroo.gateway.silence import Silence
 from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Source
-from wallaroo.model.order import BEGINNING, END, sources_in_order
+from wallaroo.model.order import BEGINNING, END, is_timed, meeting_sources
 
 SURE_S = 1.0
 """Seconds for which it holds that a source has nothing to deliver, if it does not look again."""
@@ -39,6 +41,16 @@ class _Member:
     """Whether it has a message, and waits for its turn."""
     is_left_out: bool = False
     """Whether the others have stopped waiting for it."""
+    waited_ns: int | None = None
+    """For how long its messages were waited for in all, if nothing else tells how far it is."""
+
+    def reading(self, now: float) -> int | None:
+        """How far it is read; None if it has no more, or is left out."""
+        if self.at is None:
+            return None if self.waited_ns or now - self.heard <= SURE_S else BEGINNING
+        if not self.waits and now - self.heard > self.idle_s:
+            return None
+        return self.waited_ns or self.at
 
 
 class Turn:
@@ -49,6 +61,7 @@ class Turn:
         index: Index of this one.
         changed: Held while *members* are used, and notified of changes.
         clock: Returns seconds, of a clock that does not jump.
+        on_change: Called before and after the state of this source changes.
     """
 
     def __init__(
@@ -57,7 +70,9 @@ class Turn:
         index: int,
         changed: threading.Condition,
         clock: Callable[[], float] = time.monotonic,
+        on_change: Callable[[], object] = lambda: None,
     ) -> None:
+        self._on_change = on_change
         self._own = members[index]
         self._others = [member for other, member in members.items() if other != index]
         self._changed, self._clock = changed, clock
@@ -93,6 +108,13 @@ class Turn:
             self._tell(None)
             self._own.heard = looked
 
+    def came(self, waited_s: float) -> None:
+        """Note that a message came, of a source that is alone, which was waited for."""
+        if waited_s:
+            self._own.waited_ns = (self._own.waited_ns or 0) + int(waited_s * 1e9)
+        if self._own.at is None:
+            self.reads(BEGINNING)
+
     def ends(self) -> None:
         """Note that this source has nothing to deliver any more."""
         self.rests(math.inf)
@@ -104,8 +126,10 @@ class Turn:
 
     def _tell(self, at: int | None, *, waits: bool = False) -> None:
         own = self._own
+        self._on_change()
         own.at, own.waits, own.heard = at, waits, self._clock()
         own.is_left_out = False
+        self._on_change()
         self._changed.notify_all()
 
     def _limit(self) -> int:
@@ -131,12 +155,23 @@ def _counts(member: _Member, now: float) -> bool:
 
 
 def turns_of(
-    application: Application, clock: Callable[[], float] = time.monotonic
+    application: Application, silence: Silence, clock: Callable[[], float] = time.monotonic
 ) -> dict[int, Turn]:
-    """Return the turn of each source that is to be read in the order of time, by its index."""
-    found = dict[int, Turn]()
-    for indices in sources_in_order(application):
-        found |= turns_among(sorted(indices), application.sources, clock)
+    """Return the turns of sources whose messages meet in steps with event time, by their indices.
+
+    Those that are read in the order of time have them together, each other one that is read has its
+    own. *silence* learns of all of them.
+    """
+    found, sources = dict[int, Turn](), application.sources
+    for meeting in meeting_sources(application):
+        indices = sorted(meeting)
+        in_order = [index for index in indices if is_timed(sources[index])]
+        alone = [index for index in indices if not (index in in_order or sources[index].listens)]
+        sets = [_members(one, sources, clock) for one in (in_order, *([i] for i in alone)) if one]
+        logs = [functools.partial(_reading, list(members.values()), clock) for members in sets]
+        held = silence.watch(indices, logs).held
+        for members in sets:
+            found |= _turns(members, clock, held)
     return found
 
 
@@ -144,9 +179,28 @@ def turns_among(
     indices: Iterable[int], sources: Sequence[Source], clock: Callable[[], float]
 ) -> dict[int, Turn]:
     """Return the turns of the *sources* with these *indices*, which meet."""
-    members = {
+    return _turns(_members(indices, sources, clock), clock)
+
+
+def _members(
+    indices: Iterable[int], sources: Sequence[Source], clock: Callable[[], float]
+) -> dict[int, _Member]:
+    return {
         index: _Member(sources[index].name, sources[index].idle_ns / 1e9, clock())
         for index in indices
     }
+
+
+def _turns(
+    members: Mapping[int, _Member],
+    clock: Callable[[], float],
+    on_change: Callable[[], object] = lambda: None,
+) -> dict[int, Turn]:
     changed = threading.Condition()
-    return {index: Turn(members, index, changed, clock) for index in members}
+    return {index: Turn(members, index, changed, clock, on_change) for index in members}
+
+
+def _reading(members: Sequence[_Member], clock: Callable[[], float]) -> int | None:
+    now = clock()
+    found = [at for member in members if (at := member.reading(now)) is not None]
+    return min(found, default=None)

@@ -81,6 +81,11 @@ class Source(Endpoint):
     """For how long others wait for a source that has more, and cannot be read."""
 
     @property
+    def listens(self) -> bool:
+        """Whether senders connect to it."""
+        return self.address is not None
+
+    @property
     def ends(self) -> bool:
         """Whether it can come to an end by itself."""
         return False

@@ -37,7 +37,7 @@ def meeting_sources(application: Application) -> list[frozenset[int]]:
     of_state: dict[str, set[int]] = {}
     for pipeline in application.pipelines:
         for step in pipeline.trunk.walk():
-            if isinstance(step, (StateCompute, WindowCompute)) and _is_by_event(step):
+            if isinstance(step, (StateCompute, WindowCompute)) and is_by_event(step):
                 of_state.setdefault(step.partition, set()).add(sources.index(pipeline.source))
     found: list[frozenset[int]] = []
     for members in of_state.values():
@@ -55,7 +55,8 @@ def sources_in_order(application: Application) -> list[frozenset[int]]:
     ]
 
 
-def _is_by_event(step: Step) -> bool:
+def is_by_event(step: Step) -> bool:
+    """Whether *step* has state, and goes by event time."""
     if isinstance(step, StateCompute):
         return step.event_time is not None
     return isinstance(step, WindowCompute) and step.windows.by_event

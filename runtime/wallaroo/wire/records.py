@@ -26,6 +26,11 @@ def bounded_ns(time_ns: int) -> int:
     return max(-_LATEST_NS, min(time_ns, _LATEST_NS))
 
 
+Held = Sequence[tuple[int, int]]
+"""Indices of sources, and for how many nanoseconds each was *held* since the journal was new: for
+that long messages may have waited to be read, so that silence of a key does not count."""
+
+
 class Block(NamedTuple):
     """Messages that one connection sent in a row, as stored in the journal."""
 
@@ -39,6 +44,8 @@ class Block(NamedTuple):
     """Wall clock at arrival, in nanoseconds since the Unix epoch."""
     data: bytes
     """The messages, in the format of their source."""
+    held: Held = ()
+    """For how long sources were held until then: that of the messages, or all for a tick."""
 
 
 class Outputs(NamedTuple):

@@ -66,7 +66,11 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
 
     def _items(self, messages: Iterable[Any]) -> Iterator[tuple[bytes, Any] | None]:
         self._looked = time.monotonic()
+        turn = self._turn if self._turn is not None and self._turn.is_alone else None
         for item in messages:
+            if turn is not None and item is not None:  # code of the application may wait in there
+                waited_s = time.monotonic() - self._looked if self._source.runs_code else 0.0
+                turn.came(waited_s)
             yield None if item is None else _checked(item)
             self._looked = time.monotonic()
 

@@ -441,7 +441,7 @@ def _gathered(blocks: Sequence[Block]) -> list[Block]:
     Example:
         >>> one, two = Block(0, 1, 0, 5, b"a"), Block(1, 2, 0, 6, b"bc")
         >>> _gathered([one, two, Block(3, 1, 1, 6, b"d")])[0]
-        Block(first=0, messages=3, source=0, arrived_ns=5, data=b'abc')
+        Block(first=0, messages=3, source=0, arrived_ns=5, data=b'abc', held=())
     """
     gathered: list[tuple[Block, list[bytes]]] = []
     for block in blocks:

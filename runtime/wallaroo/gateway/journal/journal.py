@@ -13,7 +13,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from wallaroo.gateway.entries import MESSAGES, NOTED, Messages, pack_messages, pack_noted
+from wallaroo.gateway.entries import (
+    MESSAGES,
+    NOTED,
+    Messages,
+    block_of,
+    pack_messages,
+    pack_noted,
+)
 from wallaroo.gateway.journal.blocks import Blocks
 from wallaroo.gateway.journal.clock import Reading, SteadyClock, Uptime, uptime
 from wallaroo.gateway.journal.lag import Ahead
@@ -21,6 +28,7 @@ from wallaroo.gateway.journal.openings import Opening, departure, opened_anew
 from wallaroo.gateway.journal.request_keys import KeyedRequest, RequestKeys
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waiting, WriteBuffer
+from wallaroo.gateway.silence import Silence
 from wallaroo.gateway.writer import LogWriter
 from wallaroo.wire.records import TICK_SOURCE, Block
 
@@ -81,6 +89,9 @@ class Journal:
         self._pending: deque[Messages] = deque()
         """What is written, perhaps, and not surely on disk."""
         self._buffer = WriteBuffer(limits, self._ahead, self.clock.now)
+        self.silence = Silence(self.clock.now, self._buffer.is_full)
+        """For how long sources were held."""
+        self._buffer.held = self.silence.held
         self._wake_ns = NEVER
         self._wakes_for_outputs = True
         self._waits_end = False
@@ -98,6 +109,7 @@ class Journal:
             self.stream_positions.store(entry)
         for request in tables["requests"]:
             self._request_keys.add(KeyedRequest.from_json(request))
+        self.silence.restore(tables.get("held"))
         if tables["clock"]:
             self._clock_stored = Reading(tables["clock"][0], Uptime(*tables["clock"][1:]))
 
@@ -146,6 +158,9 @@ class Journal:
             end: Offset after the last one that was ever accepted, if the log lacks it.
         """
         self.clock.resume(self._clock_stored)
+        if self._clock_stored is not None:
+            self.silence.stored((), self._clock_stored.time_ns)
+        self.silence.resume()
         if max(end, processed) > self._end:  # the last ones are missing, or were damaged
             self._skip(max(end, processed))
         self.end_reading(processed)
@@ -184,6 +199,7 @@ class Journal:
             "reached": {name: at.decode("latin-1") for name, at in self._reached.items()},
             "streams": self.stream_positions.to_json() + streams,
             "requests": self._request_keys.to_json(),
+            "held": self.silence.to_json(),
             "clock": self._clock_stored
             and [self._clock_stored.time_ns, *self._clock_stored.uptime],
         }
@@ -222,7 +238,7 @@ class Journal:
         for waiting in taken:
             entry = self._entry(waiting)
             parts = pack_messages(entry, waiting.data)
-            if entry.more.keys() - {"reached"}:  # somebody waits for an answer
+            if entry.more.keys() - {"reached", "held"}:  # somebody waits for an answer
                 address = self._writer.append(MESSAGES, *parts)
             else:
                 address = self._writer.append_lazily(MESSAGES, *parts)
@@ -232,9 +248,7 @@ class Journal:
             if entry.messages:
                 self._blocks.add(entry, address)
                 data = bytes(waiting.data)
-                self._blocks.keep(
-                    Block(entry.first, entry.messages, entry.source, entry.arrived_ns, data)
-                )
+                self._blocks.keep(block_of(entry, data))
         self._store_clock()
         self._writer.when_durable(functools.partial(self._note_durable, len(taken)))
 
@@ -243,6 +257,8 @@ class Journal:
         if waiting.reached is not None:
             name, position = waiting.reached
             more["reached"] = [name, position.decode("latin-1")]
+        if waiting.held:
+            more["held"] = waiting.held
         if waiting.stream_position is not None:
             more["stream"] = self.stream_positions.entry(*waiting.stream_position)
         if waiting.requests:
@@ -291,6 +307,7 @@ class Journal:
         if "reached" in entry.more:
             name, position = entry.more["reached"]
             self._reached[name] = position.encode("latin-1")
+        self.silence.stored(entry.more.get("held", ()), entry.arrived_ns)
         for request in entry.more.get("requests", ()):
             self._request_keys.add(KeyedRequest.from_json(request))
 
@@ -404,7 +421,12 @@ class Journal:
         """Add messages that were there before, under new numbers."""
         for block in kept:
             entry = Messages(
-                block.source, block.messages, self._end, block.arrived_ns, len(block.data), _AGAIN
+                block.source,
+                block.messages,
+                self._end,
+                block.arrived_ns,
+                len(block.data),
+                {**_AGAIN, "held": block.held} if block.held else _AGAIN,
             )
             address = self._writer.append(MESSAGES, *pack_messages(entry, block.data))
             self.index(entry, address)
@@ -431,8 +453,10 @@ class Journal:
             self._writer.wake()
 
     def tick_if_time(self) -> None:
-        """Add the tick if it is time."""
+        """Add the tick if it is time, and store the clock if that is due."""
         with self._changed:
+            if self.silence.is_watched and self._until_stored() == 0.0:
+                self._store_clock()
             if self.until_tick() == 0.0:
                 self._wake_ns = NEVER
                 self._buffer.add(TICK_SOURCE, 1, b"")
@@ -443,6 +467,17 @@ class Journal:
             if self._wake_ns == NEVER:
                 return None
             return max(0.0, (self._wake_ns - self.clock.now()) / 1e9)
+
+    def until_turn(self) -> float | None:
+        """Seconds until `tick_if_time` has something to do; None for never."""
+        with self._changed:
+            times = [self.until_tick(), self._until_stored() if self.silence.is_watched else None]
+            return min((at for at in times if at is not None), default=None)
+
+    def _until_stored(self) -> float:
+        """Seconds until the clock is stored also if nothing comes."""
+        since_ns = 0 if self._clock_stored is None else self._clock_stored.time_ns
+        return max(0.0, (since_ns + _CLOCK_STORED_EVERY_NS - self.clock.now()) / 1e9)
 
     @property
     def wakes(self) -> bool:

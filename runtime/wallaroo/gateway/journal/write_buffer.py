@@ -9,6 +9,7 @@ from typing import NamedTuple
 from wallaroo.gateway.journal.lag import Ahead
 from wallaroo.gateway.journal.request_keys import KeyedRequest
 from wallaroo.gateway.journal.stream_positions import StreamPosition
+from wallaroo.wire.records import Held
 
 _GATHER_BYTES = 256 * 1024
 """Bytes over which messages that come one by one begin a new block."""
@@ -45,6 +46,7 @@ class Waiting:
         "arrived_ns",
         "count",
         "data",
+        "held",
         "reached",
         "requests",
         "source",
@@ -59,10 +61,12 @@ class Waiting:
         data: bytes | bytearray,
         stream_position: StreamPosition | None = None,
         reached: Reached | None = None,
+        held: Held = (),
     ) -> None:
         self.source, self.arrived_ns, self.count, self.data = source, arrived_ns, count, data
         self.stream_position = stream_position
         self.reached = reached
+        self.held = held
         self.requests: list[KeyedRequest] = []
 
     def continues(self, source: int, stream_position: StreamPosition, now_ns: int) -> bool:
@@ -89,6 +93,8 @@ class WriteBuffer:
     def __init__(self, limits: JournalLimits, ahead: Ahead, clock: Callable[[], int]) -> None:
         self._limits = limits
         self._clock = clock
+        self.held: Callable[[int], Held] = lambda _source: ()
+        """Says for how long a source was held."""
         self._last_ns = 0
         """Arrival of the last message: the time of arrival does not run backwards."""
         self._blocks: list[Waiting] = []
@@ -128,7 +134,8 @@ class WriteBuffer:
             last.data += data
             last.stream_position = stream_position
         else:
-            last = Waiting(source, now_ns, count, data, stream_position, reached)
+            held = self.held(source)
+            last = Waiting(source, now_ns, count, data, stream_position, reached, held)
             self._blocks.append(last)
         if request is not None:
             last.requests.append(request)
@@ -143,7 +150,8 @@ class WriteBuffer:
             or last.source != source
             or len(last.data) > _GATHER_BYTES
         ):
-            last = Waiting(source, self._arrival(), 0, bytearray())
+            held = self.held(source)
+            last = Waiting(source, self._arrival(), 0, bytearray(), held=held)
             self._blocks.append(last)
         last.count += 1
         last.data += message
@@ -166,11 +174,11 @@ class WriteBuffer:
 
     def has_room(self, source: int, most: int) -> bool:
         """Whether it is not full, and less than *most* bytes of *source* are not processed."""
-        return not self._full() and self._ahead.of(source) < most
+        return not self.is_full() and self._ahead.of(source) < most
 
     def is_free_again(self) -> bool:
         """Whether there is room again, after there was none at the last call."""
-        if not self._was_full or self._full():
+        if not self._was_full or self.is_full():
             return False
         self._was_full = False
         return True
@@ -182,11 +190,12 @@ class WriteBuffer:
     def _grew(self, source: int, size: int) -> bool:
         self.waiting_bytes += size
         self._ahead.handed_in(source, size)
-        full = self._full()
+        full = self.is_full()
         self._was_full = self._was_full or full
         return not full
 
-    def _full(self) -> bool:
+    def is_full(self) -> bool:
+        """Whether there is no room."""
         return (
             self.waiting_bytes >= self._limits.memory_bytes
             or self.stored_bytes + self.waiting_bytes >= self._limits.disk_bytes
