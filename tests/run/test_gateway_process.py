@@ -8,12 +8,14 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.gateway.harness import U32, outputs
@@ -91,6 +93,53 @@ def running() -> Iterator[Running]:
         made = Running(Path(directory))
         yield made
         made.close()
+
+
+STARTING = """
+import os, subprocess
+import wallaroo
+
+class Starting(wallaroo.MessageSource):
+    def read(self, position):
+        with open("made", "w") as note:
+            note.write(str(subprocess.Popen(["sleep", "3600"]).pid))
+        os.replace("made", "note")
+        while True:
+            yield None
+
+def application_setup(args):
+    source = wallaroo.source("in", wallaroo.SourceConfig(Starting(), bytes))
+    sink = wallaroo.FileSinkConfig("out", wallaroo.encoder(bytes), framing="lines")
+    return wallaroo.build_application("Starting", source.to_sink(sink))
+"""
+
+
+@pytest.mark.parametrize("end", ["stop", "kill", "parent", "both"])
+def test_processes_that_a_custom_source_has_started_end_with_the_gateway(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("starting.py").write_text(STARTING)
+    command = [sys.executable, "-m", "wallaroo", "gateway", "starting.py", "--child"]
+    command += ["--state-dir", "state", "--listen", "unix:gateway.sock"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        wait_until(Path("note").exists, "its process")
+        started = psutil.Process(int(Path("note").read_text()))
+        if end == "stop":
+            process.terminate()
+        if end in {"kill", "both"}:
+            process.kill()
+        if end in {"parent", "both"}:
+            assert process.stdin is not None
+            process.stdin.close()
+        process.wait(PATIENCE_S)
+        assert not psutil.wait_procs([started], PATIENCE_S)[1]
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def in_thread(function: Callable[[], object]) -> threading.Thread:

@@ -38,7 +38,7 @@ from wallaroo.model.application import Application
 from wallaroo.observability import log_channel, logs
 from wallaroo.run.settings import GatewayProcessSettings, host_and_port
 from wallaroo.system.credentials import forget_token
-from wallaroo.system.lifeline import end_with_stdin
+from wallaroo.system.lifeline import end_group_with_leader, end_with_stdin
 from wallaroo.system.private_files import private_files, warn_if_open
 from wallaroo.system.tls import TLSFiles
 
@@ -101,6 +101,8 @@ def gateway(child: bool, **options: Any) -> None:
       wallaroo gateway apps/word_count --in 0.0.0.0:7010 --out results.example:7002 \\
         --state-dir /var/lib/wallaroo --listen 0.0.0.0:7900 --token-file token
     """  # noqa: D301  (click reads \b)
+    if os.getsid(0) == os.getpid():  # in a shell's group are processes of others, too
+        end_group_with_leader()
     parent = _Parent() if child else None
     terminal = sys.stderr.isatty() and log_channel.VARIABLE not in os.environ
     log_channel.take_over()

@@ -1,4 +1,4 @@
-"""Ends processes together with their parent, or with what they have started themselves."""
+"""Ends processes together with their parent, and what they have started together with them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,38 @@ _GRACE_S = 15.0
 
 
 def die_with_parent() -> None:
-    """Kill this forked process when the thread that forked it ends."""
+    """Kill this process, which `fork_group` has forked, when the thread that forked it ends.
+
+    Its group ends with it.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_group_with_leader()
+
+
+def end_group_with_leader() -> None:
+    """Have a process kill the group that this process leads once this one has ended in any way.
+
+    It is in the group, whose number is therefore not free for others, and no child of this process,
+    whose user code may wait for all of its children.
+    """
+    with contextlib.suppress(OSError):  # not supported in a sandbox
+        leader = os.pidfd_open(os.getpid())
+        parent = os.fork()
+        if parent:
+            os.close(leader)
+            os.waitpid(parent, 0)
+            return
+        try:
+            if os.fork() == 0:
+                signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+                os.closerange(0, leader)  # others wait for the end of its connections
+                os.closerange(leader + 1, os.sysconf("SC_OPEN_MAX"))
+                ended = select.poll()
+                ended.register(leader, select.POLLIN)
+                ended.poll()
+                os.killpg(0, signal.SIGKILL)
+        finally:
+            os._exit(0)
 
 
 def fork_group() -> int:

@@ -98,7 +98,7 @@ class Agent:
             self._processes[name] = pid
             return
         try:
-            die_with_parent()  # in case the agent is killed
+            die_with_parent()  # in case the agent is killed, also together with its Java
             to_be_killed_first()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

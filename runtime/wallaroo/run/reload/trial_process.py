@@ -10,7 +10,7 @@ import pickle
 import sys
 from typing import TYPE_CHECKING
 
-from wallaroo.system.lifeline import die_with_starter
+from wallaroo.system.lifeline import die_with_starter, end_group_with_leader
 
 if TYPE_CHECKING:
     from wallaroo.run.reload.trial import Trial
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Be the process."""
+    end_group_with_leader()
     die_with_starter()
     trial: Trial = pickle.loads(sys.stdin.buffer.read())
     with os.fdopen(int(sys.argv[1]), "wb") as answer:
