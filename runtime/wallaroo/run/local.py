@@ -83,7 +83,7 @@ class LocalRun(Lifecycle):
     def _start(self) -> dict[str, Any]:
         settings = self._settings
         limit_s = settings.drain_timeout_s + _CLOSING_S
-        self._stack.enter_context(StopDeadline(self._signals, limit_s))
+        self._deadline = self._stack.enter_context(StopDeadline(self._signals, limit_s))
         scratch = self._make_scratch()
         check_socket_path(scratch)
         self._collect_logs(scratch)
@@ -260,7 +260,7 @@ class LocalRun(Lifecycle):
             "late": status.late,
             "kept_for_next_start": remaining,
         }
-        return not remaining
+        return not (remaining or self._deadline.has_given_up)
 
     def _finish_epoch(self, until: float) -> None:
         """Let Spark have the state as of all that is published, and let nothing else be published.
@@ -329,6 +329,8 @@ class LocalRun(Lifecycle):
         return self._gateway.restarts()
 
     def _failure(self) -> str | None:
+        if self._deadline.has_given_up:
+            return "a process did not respond to the stop"
         if self._gateway.failure is not None:
             return self._gateway.failure
         return self._engine.failure()

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import structlog
 
@@ -120,11 +120,14 @@ class StopDeadline:
         self._limit_s = limit_s
         self._kill = kill
         self._leave = leave
+        self.has_given_up = False
+        """Whether the run ends without the processes that it was to stop."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="stop deadline", daemon=True)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._thread.start()
+        return self
 
     def __exit__(self, *_exception: object) -> None:
         self._over.set()
@@ -138,6 +141,7 @@ class StopDeadline:
                     reason="a process of the run does not respond",
                     advice="start again with the same --state-dir to resume; nothing is lost",
                 )
+                self.has_given_up = True
                 self._kill()
                 if not self._over.wait(_END_S):
                     self._leave(1)
