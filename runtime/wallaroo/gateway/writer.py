@@ -124,6 +124,15 @@ class LogWriter:
         """Call *then*, with `changed` held, once all that is appended is surely on disk."""
         self._waiting.append((self.log.next - 1, then))
 
+    def once_durable(self, then: Callable[[], None]) -> None:
+        """The same, at once if it is there already; also for what nobody else waits for."""
+        if self.log.durable == self.log.next - 1:
+            then()
+            return
+        self.sync_soon()
+        self.when_durable(then)
+        self.wake()
+
     def wake(self) -> None:
         """Ask for a turn; the caller holds `changed`."""
         if not self._is_woken:

@@ -15,7 +15,18 @@ from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.outbox.chunks import FinishedChunk
 from wallaroo.gateway.store import Store
-from wallaroo.wire.chunk_messages import CHANGES, DONE, RECORD, Hello, pack_json
+from wallaroo.wire.chunk_messages import (
+    BEGIN,
+    CHANGES,
+    DONE,
+    DRIVER,
+    END,
+    READER,
+    RECORD,
+    CheckpointPosition,
+    Hello,
+    pack_json,
+)
 from wallaroo.wire.records import Tally
 
 
@@ -34,27 +45,35 @@ class _Peer:
     def abort(self) -> None:
         pass
 
+    def close(self) -> None:
+        pass
 
-def test_changes_that_a_full_disk_has_no_room_for_are_sent_once_it_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedDisk:
     disk = SimulatedDisk()
     (tmp_path / "log").mkdir()
     monkeypatch.setattr(writer, "Log", lambda *arguments: Log(*arguments, disk=disk))
     monkeypatch.setattr(os, "fdatasync", disk.fdatasync)
+    return disk
 
+
+def run_of(store: Store, failures: list[Exception], pace: Pace | None = None) -> ChunkRun:
+    """A run of one partition."""
+    reports = PublicationReports(None)
+    evidence = cast("Any", None)
+    return ChunkRun(
+        Hello(1, 1, 0, 1), store, evidence, Resumes(), pace or Pace(), reports, failures.append
+    )
+
+
+def test_changes_that_a_full_disk_has_no_room_for_are_sent_once_it_has(
+    tmp_path: Path, disk: SimulatedDisk
+) -> None:
     async def run() -> list[bytes]:
         failures: list[Exception] = []
         store = Store(tmp_path, schedule=lambda: None)
-        of_query = ChunkRun(
-            Hello(1, 1, 0, 1),
-            store,
-            cast("Any", None),
-            Resumes(),
-            Pace(),
-            PublicationReports(None),
-            failures.append,
-        )
+        of_query = run_of(store, failures)
         disk.capacity = 0
         store.outbox.publish("query", [FinishedChunk(1, 0, [], Tally(), [(0, b"changes")])])
         store.turn()
@@ -71,3 +90,29 @@ def test_changes_that_a_full_disk_has_no_room_for_are_sent_once_it_has(
         return peer.sent
 
     assert asyncio.run(run()) == [RECORD + b"changes", DONE]
+
+
+def test_spark_keeps_nothing_of_a_run_before_that_is_not_on_disk(
+    tmp_path: Path, disk: SimulatedDisk
+) -> None:
+    assert disk.capacity is None
+
+    async def run() -> list[bytes]:
+        failures: list[Exception] = []
+        store = Store(tmp_path, schedule=lambda: None)
+        of_query = run_of(store, failures, Pace(epoch_first_s=0.0))
+        store.outbox.publish("query", [FinishedChunk(1, 0, [], Tally(), [(0, b"changes")])])
+        reader = _Peer()
+        for role in (READER, DRIVER, 0):
+            of_query.join(role, cast("Any", reader if role == READER else _Peer()))
+        of_query.receive(READER, pack_json(BEGIN, ["query", False, *CheckpointPosition()]))
+        of_query.step()
+        assert (reader.sent, failures) == ([], [])
+        store.turn()
+        of_query.step()
+        of_query.close()
+        store.close()
+        return reader.sent
+
+    (end,) = asyncio.run(run())
+    assert CheckpointPosition.from_json(end.removeprefix(END)).chunk == 1

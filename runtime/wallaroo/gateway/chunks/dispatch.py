@@ -160,7 +160,9 @@ class ChunkRun:
                 self.step()
         elif kind == BEGIN and role == READER:
             query, timed, *place = json_in(frame)
-            self._guarded(lambda: self._begin(query, CheckpointPosition(*place), timed=timed))
+            begin = functools.partial(self._begin, query, CheckpointPosition(*place), timed=timed)
+            with self._store.writer.changed:  # Spark may keep at once what a run before published
+                self._store.writer.once_durable(functools.partial(self._guarded, begin))
         elif kind == CHANGES and role >= 0:
             self._begin_changes(role, *json_in(frame))
         elif kind == DAMAGED:
@@ -246,6 +248,8 @@ class ChunkRun:
             place: How far it is.
             timed: Whether the application has windows.
         """
+        if self._closed:
+            return
         first = self._query is None
         self._journal.check(place.offset, place.opening)
         fault("chunks-before-forget")
