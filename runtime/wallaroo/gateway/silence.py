@@ -139,6 +139,6 @@ class Silence:
         """For how long *source* was held, as it is stored; that of all sources for a tick."""
         if source == TICK_SOURCE:
             held = {meeting: meeting.held() for meeting in set(self._meetings.values())}
-            return [(index, held[meeting]) for index, meeting in self._meetings.items()]
+            return [(index, ns) for index, one in self._meetings.items() if (ns := held[one])]
         meeting = self._meetings.get(source)
-        return () if meeting is None else [(source, meeting.held())]
+        return [(source, ns)] if meeting is not None and (ns := meeting.held()) else ()
