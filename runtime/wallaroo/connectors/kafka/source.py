@@ -18,7 +18,7 @@ import structlog
 from wallaroo.connectors.kafka.batches import end_of_batch, error_text, is_of_a_batch
 from wallaroo.connectors.kafka.client import REQUEST_S, Asked, TopicClient
 from wallaroo.connectors.kafka.fetch import fetch_of, times_of_records
-from wallaroo.connectors.kafka.lanes import Lanes
+from wallaroo.connectors.kafka.partition_order import Lanes
 from wallaroo.connectors.kafka.positions import Positions, lost_records
 from wallaroo.connectors.kafka.problems import KafkaProblem
 from wallaroo.connectors.kafka.resolve import KafkaSource

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from tests.gateway.harness import NOWHERE, U32
 from wallaroo.connectors.kafka.fetch import times_of_records
-from wallaroo.connectors.kafka.lanes import Lanes
+from wallaroo.connectors.kafka.partition_order import Lanes
 from wallaroo.connectors.kafka.resolve import KafkaSource
 from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.model.order import END, times_function
@@ -99,8 +99,8 @@ def test_a_partition_of_which_nothing_comes_is_left_out_after_a_while() -> None:
 def test_a_partition_with_too_much_is_full_until_half_of_it_has_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("wallaroo.connectors.kafka.lanes._FULL_BYTES", 0)
-    monkeypatch.setattr("wallaroo.connectors.kafka.lanes._LEAST_BYTES", 4000)
+    monkeypatch.setattr("wallaroo.connectors.kafka.partition_order._FULL_BYTES", 0)
+    monkeypatch.setattr("wallaroo.connectors.kafka.partition_order._LEAST_BYTES", 4000)
     made = Lane(2)
     made.ends = {0: 99, 1: 99}
     made.add(*(record(0, offset, offset) for offset in range(10)))
