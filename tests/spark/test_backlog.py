@@ -21,8 +21,10 @@ APP = (
     + """
 import json
 import pathlib
+import socket
 
 HERE = pathlib.Path(__file__).parent
+socket.setdefaulttimeout(0.5)  # is for connections of user code alone
 
 class Count(Counting):
     def output(self, key, accumulator, window):

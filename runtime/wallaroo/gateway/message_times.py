@@ -75,6 +75,8 @@ def found_elsewhere(application: Application, limit_s: float) -> Iterator[Times]
         yield {}
         return
     own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for one in (own, other):
+        one.settimeout(None)  # whatever user code has set for its own
     running = {index: mmap.mmap(-1, _PROGRESS.size) for index in sources}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # those of the logs do no harm

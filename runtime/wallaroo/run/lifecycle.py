@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -133,6 +134,7 @@ class Lifecycle(ABC):
             application = reference.load()
             hints = [*hints_of(application)]
         self._signals.handle()  # user code may have replaced the handlers
+        socket.setdefaulttimeout(None)  # that of user code would be that of Spark's connections
         for unused in unused_addresses(application, reference.args):
             log.warning("addresses not used", **asdict(unused))
         for hint in hints:

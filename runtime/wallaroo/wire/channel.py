@@ -41,6 +41,7 @@ def connect(address: str, token: str | None = None) -> FrameSocket:
     kind, _, place = address.rpartition("://")
     if not kind:
         connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(None)  # whatever user code has set for its own
         try:
             connection.connect(place)
         except OSError:

@@ -70,6 +70,7 @@ def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
     capture_worker_logs(None, worker=worker_name())
     token = take_token()
     connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(None)  # whatever user code has set for its own
     connection.connect(java_socket)
     java = FrameSocket(connection)
     note_connections()
