@@ -359,6 +359,18 @@ def test_a_timer_that_leaves_an_entity_that_cannot_be_saved_is_a_dead_letter() -
     ]
 
 
+@pytest.mark.parametrize(("held", "calls"), [(0, 1), (999 * MS, 2)])
+def test_an_entity_does_not_expire_while_its_messages_wait(held: int, calls: int) -> None:
+    made = application(ttl=3 * MS, by_event=True)
+    engine, message = Driven(made), _framed(Message("a", 7, "-", "x", 0))
+    of_source = ((0, held),) if held else ()
+    engine.batch([[Block(0, 1, 0, 0, message)]])
+    engine.batch([[tick(1, 500 * MS)._replace(held=((0, held // 2),))]])
+    engine.batch([[Block(2, 1, 0, 1_000 * MS, message, of_source)]])
+    assert by_key(engine.outputs["in"])["a"][-1].startswith("-")
+    assert engine.state()["step"]["a"].calls == calls
+
+
 def test_entities_that_are_older_than_the_time_to_live_expire_after_it() -> None:
     happening = Happening(1, Message("a", 0, "-", "x", 0), 0)
     before, after = (application(ttl=ttl, by_event=False) for ttl in (None, 20 * MS))
