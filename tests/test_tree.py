@@ -8,6 +8,7 @@ TESTS, RUNTIME = ROOT / "tests", ROOT / "runtime" / "wallaroo"
 ACROSS_MODULES = {
     "api/test_names.py": "the names that an application imports, from every module",
     "connectors/tcp/test_tls.py": "TLS of sources and sinks",
+    "connectors/test_missing_extras.py": "connectors without their optional packages",
     "connectors/test_kills.py": "a gateway with all kinds of sinks that is killed",
     "connectors/test_toy.py": "a connector that the runtime does not have",
     "connectors/http/test_memory.py": "what requests take of a gateway's memory",

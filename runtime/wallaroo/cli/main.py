@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import tempfile
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +23,8 @@ _COMMANDS = (
     *("repartition", "warm-up", "gateway", "driver", "executor", "probe"),
 )
 """The commands: each is in the module of its name, which is imported when it is asked for."""
+_MISSPELT = 0.8
+"""How much an option resembles the one that is meant; --port and --out do less."""
 _ELSEWHERE = {"resume": "pause"}
 """Modules of the others."""
 
@@ -54,6 +57,8 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            raise _not_before_dashes(error) from None
         except KeyboardInterrupt:
             raise _Interrupted from None
         except WallarooError as error:
@@ -63,6 +68,18 @@ class _Group(click.Group):
                 raise
             place = Path(error.filename or tempfile.gettempdir())
             raise _ReportedError(RuntimeFailure(f"{full(place)}: {REMEDY}")) from error
+
+
+def _not_before_dashes(error: click.NoSuchOption) -> click.UsageError:
+    """*error*, with what to do if the option is one of the application and not a misspelt one."""
+    name, ctx = error.option_name, error.ctx
+    parameters = [] if ctx is None else ctx.command.params
+    if get_close_matches(name, error.possibilities or (), cutoff=_MISSPELT):
+        return error
+    if not any(one.name == "app_args" for one in parameters):
+        return error
+    advice = f"if it is one of the application, put it after --, as in: APP -- {name} …"
+    return click.UsageError(f"No such option {name!r}; {advice}", ctx)
 
 
 class _Interrupted(click.ClickException):

@@ -17,10 +17,12 @@ import inspect
 import os
 import re
 import sys
+import sysconfig
 import threading
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -137,10 +139,17 @@ class ApplicationRef:
         if path.is_file() and path.suffix != ".py":
             msg = f"the file {self.app!r} is not an application: its name does not end with .py"
             raise UsageError(msg)
-        if path.suffix == ".py" and path.stem in _TAKEN:
+        if path.suffix == ".py" and "." in path.stem:
+            other = f"{path.stem.replace('.', '_')}.py"
             msg = (
-                f"the file {self.app!r} has the name of the module {path.stem}, which Python or "
-                "this runtime imports; rename it"
+                f"the file {self.app!r} cannot be imported, because its name has a dot before .py; "
+                f"call it {other}"
+            )
+            raise UsageError(msg)
+        if path.suffix == ".py" and (path.stem in _TAKEN or _is_installed(path)):
+            msg = (
+                f"the file {self.app!r} has the name of the module {path.stem}, which Python, this "
+                "runtime or a library imports; rename it"
             )
             raise UsageError(msg)
         if not path.exists() and (
@@ -173,10 +182,18 @@ class ApplicationRef:
 
 _TAKEN = sys.stdlib_module_names | {"wallaroo", "pyspark", "py4j"}
 """Modules that would be imported in place of a file of the same name, or the other way round."""
+_INSTALLED = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+"""Where libraries are installed."""
 _imported_from: list[Path] = []
 """The directory that was added to `sys.path` for the last application."""
 _frozen: list[Path] = []
 """The file with the frozen code of the last application, if it has one."""
+
+
+def _is_installed(file: Path) -> bool:
+    """Whether a library has a module of the name of *file*, which is not that file."""
+    found = PathFinder.find_spec(file.stem, _INSTALLED)
+    return found is not None and found.origin not in {None, str(file.resolve())}
 
 
 def _serialization(module: ModuleType) -> Serialization | None:
@@ -283,6 +300,8 @@ def _remedy(error: BaseException) -> str:
         public = [name for name in dir(error.obj) if not name.startswith("_")]
         near = difflib.get_close_matches(str(error.name), public, 1)
         return f"; did you mean {near[0]!r}?" if near else ""
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return "; the directory of the application is on sys.path: import from there without a dot"
     last = traceback.extract_tb(error.__traceback__)[-1:]
     if isinstance(error, SystemExit) and any(one.filename == argparse.__file__ for one in last):
         given = list(arguments.ARGS[1:-1])

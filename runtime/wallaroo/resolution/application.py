@@ -9,7 +9,7 @@ from wallaroo.api.builder import DeclaredApplication, DeclaredPipeline
 from wallaroo.api.places import Place
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Application, Pipeline, Serialization
-from wallaroo.model.endpoints import Sink
+from wallaroo.model.endpoints import Endpoint, Sink
 from wallaroo.model.order import hints_of_order
 from wallaroo.resolution.problems import Problems, describe
 from wallaroo.resolution.sinks import SinkResolver
@@ -17,6 +17,8 @@ from wallaroo.resolution.sources import SourceResolver
 from wallaroo.resolution.steps import BranchResolver
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
+_EVERY_HOST = {"", "0.0.0.0", "::"}
+"""Hosts that stand for all addresses of the machine."""
 _LONGEST_NAME = 200
 """Bytes of the name of an application or pipeline in UTF-8: directories bear it."""
 
@@ -99,9 +101,28 @@ class _Resolver:
                     "deserialize loads its entities: handle versions there",
                 )
         found = Application(declared.name, tuple(pipelines), partitions, self._serialization)
+        self._check_ports(found)
         for place, hint in hints_of_order(found):
             self._problems.add_hint(place, hint)
         return replace(found, hints=tuple(self._branches.hints))
+
+    def _check_ports(self, application: Application) -> None:
+        """Report sources and sinks that would listen where another one does."""
+        places = {
+            end: pipeline.place
+            for pipeline in reversed(application.pipelines)
+            for end in (*pipeline.sinks, pipeline.source)
+        }
+        taken: dict[int, list[tuple[Endpoint, str]]] = {}
+        for end in (*application.sources, *application.sinks):
+            host, port = end.address or ("", 0)
+            others = taken.setdefault(int(port), []) if str(port).isdecimal() and int(port) else []
+            for other, its_host in others:
+                if host == its_host or _EVERY_HOST & {host, its_host}:
+                    sentence = f"{end.name!r} listens on {end.where}, as does {other.name!r}"
+                    self._problem(places[end], f"{sentence}; give each a port of its own")
+                    break
+            others.append((end, host))
 
     def _check_name(self, of: str, name: object, place: Place) -> None:
         shown = None

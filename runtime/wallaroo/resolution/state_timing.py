@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,10 +28,27 @@ def check_computation(
         if function is not None and not callable(function):
             sentence = f"{place} is {describe(function)}; expected a function"
             problems.add(place_of(computation), sentence)
+        elif function is computation.function and not timers and _takes_timers(function):
+            sentence = (
+                f"{place} takes timers, but has no on_timer=; give it the function that they call"
+            )
+            problems.add(place_of(function), sentence)
         elif function is not None:
             problems.check_arity(
                 function, len(takes), place, ", ".join(takes), if_generator=if_generator
             )
+
+
+def _takes_timers(function: Any) -> bool:
+    """Whether *function* can be called with a message, a state and timers only."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    required = [
+        one for one in parameters if one.default is one.empty and one.kind < one.VAR_POSITIONAL
+    ]
+    return len(required) == 3  # noqa: PLR2004
 
 
 @dataclass(frozen=True)

@@ -37,14 +37,14 @@ class _OnTopic(Endpoint):
         return f"topic {self.topic.name}"
 
     def check(self) -> None:
-        """Check the settings, without brokers, if they are on this machine.
+        """Check the extra and, if they are on this machine, the settings, without brokers.
 
         Raises:
-            RuntimeFailure: A setting is invalid.
+            RuntimeFailure: The extra is not installed, or a setting is invalid.
         """
         file = self.topic.settings_file
         no_file = file is not None and not file.exists()
-        if no_file or importlib.util.find_spec("confluent_kafka") is None:
+        if no_file and importlib.util.find_spec("confluent_kafka") is not None:
             return
         from wallaroo.connectors.kafka.client import TopicClient
 

@@ -33,14 +33,9 @@ class Database:
         """Connects to it."""
 
     def _engine(self) -> Engine:
-        try:
-            import sqlalchemy
-        except ImportError:
-            msg = (
-                f"sink {self._sink.name!r} writes to a database, which requires the extra: "
-                "pip install 'wallaroo[sql]'"
-            )
-            raise RuntimeFailure(msg) from None
+        self._sink.check()
+        import sqlalchemy
+
         text = self._variables.put_in(self._sink.url, "url")
         try:
             url = sqlalchemy.make_url(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 
 from wallaroo.connectors.sql.config import SQLSinkConfig
 from wallaroo.connectors.variables import VARIABLE
+from wallaroo.errors import RuntimeFailure
 from wallaroo.model.endpoints import Sink
 from wallaroo.resolution.problems import one_of
 from wallaroo.resolution.sinks import SinkContext
@@ -43,6 +45,19 @@ class SQLSink(Sink):
         parts = _URL.fullmatch(self.url)
         database = self.url if parts is None else f"{parts['dialect']}://{parts['rest']}"
         return f"table {self.full_name} of {database.partition('?')[0]}"
+
+    def check(self) -> None:
+        """Check that the extra is installed.
+
+        Raises:
+            RuntimeFailure: It is not.
+        """
+        if importlib.util.find_spec("sqlalchemy") is None:
+            msg = (
+                f"sink {self.name!r} writes to a database, which requires the extra: "
+                "pip install 'wallaroo[sql]'"
+            )
+            raise RuntimeFailure(msg)
 
     @property
     def label(self) -> str:  # noqa: D102
