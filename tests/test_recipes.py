@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
+import click
 import pytest
+import yaml
 
 from tests.helpers import ROOT
+from wallaroo.cli.main import main
 from wallaroo.testing import load, messages_of, simulate
 
 PAGE = (ROOT / "docs" / "recipes.md").read_text()
@@ -37,10 +42,11 @@ def test_an_application_of_the_page_of_state_does_what_it_shows(
     check_recipe(recipe, common, tmp_path / f"state_{IN_STATE.index(recipe)}.py")
 
 
-def test_the_application_of_the_page_of_concepts_does_what_it_shows(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "concepts.md").read_text()
+@pytest.mark.parametrize("name", ["concepts", "operators"])
+def test_the_application_of_a_page_does_what_it_shows(name: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / f"{name}.md").read_text()
     ((code, shown),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
-    check_recipe(("Votes", code, shown), "", tmp_path / "votes.py")
+    check_recipe((name, code, shown), "", tmp_path / f"page_of_{name}.py")
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe[0])
@@ -83,6 +89,44 @@ def test_the_backfill_reads_the_file_and_the_other_run_the_port(tmp_path: Path) 
     assert [source.where for source in live.sources] == ["127.0.0.1:7010"]
 
 
+def test_argparse_reads_the_option(tmp_path: Path) -> None:
+    hot = load(recipe_of("Options", tmp_path / "hot.py"), ["--limit", "80"])
+    assert len(simulate(hot, [("readings", b'{"celsius": 81}')]).outputs) == 1
+
+
+def block(language: str) -> str:
+    (found,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return str(found)
+
+
+def test_the_service_is_valid(tmp_path: Path) -> None:
+    unit = block("ini")
+    ((program, command),) = re.findall(r"^ExecStart=(\S+) (.*)$", unit, re.MULTILINE)
+    assert_command(command)
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed")
+    file = tmp_path / "totals.service"
+    file.write_text(unit.replace(program, "/bin/true"))
+    done = subprocess.run([analyze, "verify", file], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_commands_of_compose_are_valid() -> None:
+    compose = yaml.safe_load(block("yaml"))
+    for service in compose["services"].values():
+        assert_command(service["command"])
+    assert compose["volumes"] == {"state": None}
+
+
+def assert_command(command: str) -> None:
+    """Check that the command line *command* has only options that there are."""
+    name, *options = command.split()
+    found = main.get_command(click.Context(main), name)
+    assert found is not None
+    found.make_context(name, options)
+
+
 def test_the_recipes_are_found() -> None:
-    assert len(RECIPES) == 10
+    assert len(RECIPES) == 13
     assert len(IN_STATE) == 4
