@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,20 @@ def test_the_application_and_the_test_in_the_readme_work(tmp_path: Path) -> None
     exec(compile(test, "README.md", "exec"), scope)
     assert scope["load"] is load
     assert scope["simulate"] is simulate
+
+
+def test_the_unit_test_on_the_page_of_testing_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application, _ = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    page = (README.parent / "docs/reference/testing.md").read_text()
+    (test,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "votes.py").write_text(application)
+    monkeypatch.syspath_prepend(tmp_path)
+    scope: dict[str, Any] = {}
+    exec(compile(test, "testing.md", "exec"), scope)
+    scope["test_a_vote_counts"]()
+    sys.modules.pop("votes")
 
 
 def test_the_application_and_the_test_on_the_page_of_sources_and_sinks_work(
