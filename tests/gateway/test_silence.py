@@ -22,6 +22,7 @@ from wallaroo.wire.records import TICK_SOURCE
 
 S = 10**9
 BOOT = 7
+NAMES = "a", "b", "c"
 
 
 class Machine:
@@ -57,6 +58,7 @@ class Logs:
 
     def watched(self, machine: Machine) -> Callable[[], float]:
         silence = Silence(machine.wall, lambda: self.is_full)
+        silence.names = NAMES
         meeting = silence.watch([0], [lambda: self.at])
         return lambda: meeting.held() / S
 
@@ -140,7 +142,7 @@ def test_what_passes_while_the_gateway_does_not_run_is_no_silence(
     tmp_path: Path, machine: Machine
 ) -> None:
     def watched_run(pauses: list[float]) -> list[list[tuple[int, float]]]:
-        with opened(tmp_path, clock=machine.wall, uptime=machine.uptime) as store:
+        with opened(tmp_path, clock=machine.wall, uptime=machine.uptime, sources=NAMES) as store:
             journal = store.journal
             journal.silence.watch([0, 2], [])
             before = journal.end
@@ -163,8 +165,36 @@ def test_what_passes_while_the_gateway_does_not_run_is_no_silence(
     assert watched_run([0.0])[0] == [(0, 35.0)]
 
 
+def test_what_was_held_since_the_last_message_is_kept_with_the_clock(
+    tmp_path: Path, machine: Machine
+) -> None:
+    for behind_s, away_s, due_s in ((9.0, 1.0, 10.0), (20.0, 5.0, 35.0)):
+        with opened(tmp_path, clock=machine.wall, uptime=machine.uptime, sources=NAMES) as store:
+            store.journal.silence.watch([0], [lambda: BEGINNING])
+            machine.passes(behind_s)
+        machine.passes(away_s)
+        with opened(tmp_path, clock=machine.wall, uptime=machine.uptime, sources=NAMES) as store:
+            store.journal.silence.watch([0], [])
+            assert dict(store.journal.silence.held(0)) == {0: due_s * S}
+
+
+def test_a_source_keeps_how_long_it_was_held_when_others_come_before_it(
+    tmp_path: Path, machine: Machine
+) -> None:
+    machine_clock = {"clock": machine.wall, "uptime": machine.uptime}
+    with opened(tmp_path, sources=("a", "b"), **machine_clock) as store:  # type: ignore[arg-type]
+        store.journal.silence.watch([1], [lambda: BEGINNING])
+        machine.passes(50)
+        store.journal.submit(1, 1, b"m")
+        assert store.journal.flush(10)
+    with opened(tmp_path, sources=("a", "n", "b"), **machine_clock) as store:  # type: ignore[arg-type]
+        store.journal.silence.watch([1], [])
+        store.journal.silence.watch([2], [])
+        assert dict(store.journal.silence.held(TICK_SOURCE)) == {2: 50 * S}
+
+
 def test_a_tick_has_that_of_all_sources(tmp_path: Path, machine: Machine) -> None:
-    with opened(tmp_path, clock=machine.wall, uptime=machine.uptime) as store:
+    with opened(tmp_path, clock=machine.wall, uptime=machine.uptime, sources=NAMES) as store:
         store.journal.silence.watch([0, 2], [lambda: BEGINNING])
         store.journal.silence.watch([1], [])
         machine.passes(3)
@@ -172,7 +202,7 @@ def test_a_tick_has_that_of_all_sources(tmp_path: Path, machine: Machine) -> Non
 
 
 def test_the_clock_is_kept_for_silent_sources_too(tmp_path: Path, machine: Machine) -> None:
-    with opened(tmp_path, clock=machine.wall, uptime=machine.uptime) as store:
+    with opened(tmp_path, clock=machine.wall, uptime=machine.uptime, sources=NAMES) as store:
         store.journal.silence.watch([0], [])
         assert store.journal.until_turn() is not None
         machine.passes(25)
@@ -212,6 +242,7 @@ class Counted(wallaroo.Aggregation[dict[str, str], list[int], str]):
 
 def turns(application: Application, machine: Machine) -> tuple[dict[int, Turn], Silence]:
     silence = Silence(machine.wall, lambda: False)
+    silence.names = [source.name for source in application.sources]
     return turns_of(application, silence, machine.seconds), silence
 
 
@@ -289,7 +320,9 @@ def test_a_source_that_is_left_out_holds_nobody(tmp_path: Path, machine: Machine
 
 
 def test_what_is_read_is_stored_with_how_long_it_was_held(tmp_path: Path, machine: Machine) -> None:
-    with opened(tmp_path, JournalLimits(), clock=machine.wall, uptime=machine.uptime) as store:
+    with opened(
+        tmp_path, JournalLimits(), clock=machine.wall, uptime=machine.uptime, sources=NAMES
+    ) as store:
         store.journal.silence.watch([0], [lambda: BEGINNING])
         machine.passes(3)
         store.journal.submit_read(0, b"m", Reached("rows", b"1"))

@@ -92,23 +92,26 @@ class Silence:
 
     def __init__(self, clock: Callable[[], int], is_full: Callable[[], bool]) -> None:
         self._clock, self._is_full = clock, is_full
-        self._stored: dict[int, int] = {}
-        """What the log says last, by source."""
+        self.names: Sequence[str] = ()
+        """Names of the sources, at first those that had the indices in the log."""
+        self._stored: dict[str, int] = {}
+        """What the log says last, by name."""
         self._last_ns = self._away_ns = 0
         self._meetings: dict[int, Meeting] = {}
 
     def restore(self, values: Mapping[str, Any] | None) -> None:
         """Take over what `to_json` returned."""
         if values is not None:
-            self._stored, self._last_ns = dict(values["of"]), values["last"]
+            self.names, self._stored = values["names"], dict(values["of"])
+            self._last_ns = values["last"]
 
     def to_json(self) -> dict[str, Any]:
         """What is to be known, as plain JSON values."""
-        return {"of": list(self._stored.items()), "last": self._last_ns}
+        return {"names": self.names, "of": list(self._stored.items()), "last": self._last_ns}
 
     def stored(self, held: Held, at_ns: int) -> None:
         """Note what a record says, of the time *at_ns*."""
-        self._stored.update(held)
+        self._stored.update((self.names[of], ns) for of, ns in held if of < len(self.names))
         self._last_ns = max(self._last_ns, at_ns)
 
     def resume(self) -> None:
@@ -123,7 +126,8 @@ class Silence:
             logs: How far their logs are read, for each set of them that is read in order.
         """
         indices = list(sources)
-        known = [self._stored[index] for index in indices if index in self._stored]
+        names = [self.names[index] for index in indices]
+        known = [self._stored[name] for name in names if name in self._stored]
         full: Reading = lambda: BEGINNING if self._is_full() else None  # noqa: E731
         held_ns = min(known, default=0) + self._away_ns
         meeting = Meeting(self._clock, [full, *logs], held_ns)

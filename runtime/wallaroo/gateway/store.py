@@ -117,6 +117,7 @@ class Store:
         """Whether segments go once what was appended is on disk."""
         self._closed = False
         try:
+            self.journal.sources = sources
             self._recover(sources, skip_damaged=skip_damaged)
         except BaseException:
             self.writer.log.close()

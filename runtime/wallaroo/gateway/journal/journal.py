@@ -63,6 +63,8 @@ class Journal:
         uptime: Callable[[], Uptime] = uptime,
     ) -> None:
         self._writer, self._changed = writer, writer.changed
+        self.sources: Sequence[str] = ()
+        """Names of the application's sources, by index."""
         self.on_room: Callable[[], None] = lambda: None
         """Called when there is room again after `submit` told that there was none."""
         self.on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _positions: None
@@ -139,8 +141,10 @@ class Journal:
         """Take over what else a record that was found says."""
         if "clock" in values:
             self._clock_stored = Reading(values["clock"][0], Uptime(*values["clock"][1:]))
+            self.silence.stored(values.get("held", ()), values["clock"][0])
         if "openings" in values:
             self._openings = [Opening(*one) for one in values["openings"]]
+            self.silence.names = values.get("sources", ())
         if "consumed" in values:
             self._consumed = values["consumed"]
         if "forget" in values:
@@ -158,8 +162,7 @@ class Journal:
             end: Offset after the last one that was ever accepted, if the log lacks it.
         """
         self.clock.resume(self._clock_stored)
-        if self._clock_stored is not None:
-            self.silence.stored((), self._clock_stored.time_ns)
+        self.silence.names = self.sources
         self.silence.resume()
         if max(end, processed) > self._end:  # the last ones are missing, or were damaged
             self._skip(max(end, processed))
@@ -181,7 +184,8 @@ class Journal:
     def open_anew(self) -> None:
         """Note that the journal is opened to be written."""
         self._openings = opened_anew(self._openings, self._consumed, self._end)
-        self._writer.append(NOTED, pack_noted(openings=self._openings))
+        noted = pack_noted(openings=self._openings, sources=self.sources)
+        self._writer.append(NOTED, noted)
 
     def tables(self) -> dict[str, Any]:
         """What is to be known of the messages before the next record, as plain JSON values."""
@@ -316,8 +320,9 @@ class Journal:
         stored = self._clock_stored
         if at_once or stored is None or reading.time_ns - stored.time_ns >= _CLOCK_STORED_EVERY_NS:
             self._clock_stored = reading
-            now = [reading.time_ns, *reading.uptime]
-            self._writer.append_unsynced(NOTED, pack_noted(clock=now))
+            now, held = [reading.time_ns, *reading.uptime], self.silence.held(TICK_SOURCE)
+            self.silence.stored(held, reading.time_ns)
+            self._writer.append_unsynced(NOTED, pack_noted(clock=now, held=held))
 
     def _note_stream_gone(self, name: StreamName) -> None:
         self._writer.append_lazily(NOTED, pack_noted(forget=name))
