@@ -136,6 +136,7 @@ def prices() -> Sent:
     return [("Stocks", b"S%d %d" % (n % 3, n)) for n in range(30)]
 
 
+@pytest.mark.filterwarnings("ignore::wallaroo.testing.HintWarning")
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("app", "args", "stream"),
