@@ -77,13 +77,14 @@ class LocalRun(Lifecycle):
         self._gateway_pids: set[int] = set()
         self._environment: dict[str, str] = {}
         """Environment variables of the processes of this run."""
+        limit_s = settings.drain_timeout_s + _CLOSING_S
+        self._deadline = StopDeadline(self._signals, limit_s)
         self._reloader: Reloader | None = None
         """Lets the run go on with changed code; None if it is not to."""
 
     def _start(self) -> dict[str, Any]:
         settings = self._settings
-        limit_s = settings.drain_timeout_s + _CLOSING_S
-        self._deadline = self._stack.enter_context(StopDeadline(self._signals, limit_s))
+        self._stack.enter_context(self._deadline)
         scratch = self._make_scratch()
         check_socket_path(scratch)
         self._collect_logs(scratch)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import structlog
 
@@ -125,9 +125,8 @@ class StopDeadline:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="stop deadline", daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> None:
         self._thread.start()
-        return self
 
     def __exit__(self, *_exception: object) -> None:
         self._over.set()
