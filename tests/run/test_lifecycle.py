@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from tests.helpers import WORD_COUNT
@@ -97,7 +98,12 @@ def test_a_signal_as_soon_as_ready_is_logged_does_not_break_off_the_start(
         assert parts.start()
 
 
-def test_a_hint_is_logged_once_also_if_the_application_is_loaded_again(tmp_path: Path) -> None:
+def test_a_hint_is_logged_once_also_if_the_application_is_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        lifecycle, "log", structlog.get_logger()
+    )  # one that is used keeps its sinks
     (tmp_path / "silent.py").write_text(
         "import wallaroo\n"
         "@wallaroo.encoder\n"
@@ -109,11 +115,11 @@ def test_a_hint_is_logged_once_also_if_the_application_is_loaded_again(tmp_path:
         "    return wallaroo.build_application(\n"
         "        'silent', wallaroo.source('lines', source).to_sink(sink))\n"
     )
-    with capture_logs() as logged, contextlib.suppress(OSError), Parts() as parts:
+    with contextlib.suppress(OSError), Parts() as parts:
         for _ in range(2):
             parts._load(ApplicationRef(str(tmp_path / "silent.py")))
     hint = "silent.py:2: pipeline 'lines': encoder encode: it returns nothing; write return"
-    assert [event for event in logged if event["log_level"] == "warning"] == [
+    assert [event for event in logged.entries if event["log_level"] == "warning"] == [
         {"event": "this may not be what you mean", "hint": hint, "log_level": "warning"}
     ]
 

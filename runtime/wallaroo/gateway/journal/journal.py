@@ -322,7 +322,8 @@ class Journal:
             self._clock_stored = reading
             now, held = [reading.time_ns, *reading.uptime], self.silence.held(TICK_SOURCE)
             self.silence.stored(held, reading.time_ns)
-            self._writer.append_unsynced(NOTED, pack_noted(clock=now, held=held))
+            noted = {"clock": now, "held": held} if held else {"clock": now}
+            self._writer.append_unsynced(NOTED, pack_noted(**noted))
 
     def _note_stream_gone(self, name: StreamName) -> None:
         self._writer.append_lazily(NOTED, pack_noted(forget=name))
