@@ -101,9 +101,9 @@ def test_a_signal_as_soon_as_ready_is_logged_does_not_break_off_the_start(
 def test_a_hint_is_logged_once_also_if_the_application_is_loaded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        lifecycle, "log", structlog.get_logger()
-    )  # one that is used keeps its sinks
+    logged, every_level = LogCapture(), structlog.make_filtering_bound_logger(0)
+    own = structlog.wrap_logger(None, processors=[logged], wrapper_class=every_level)
+    monkeypatch.setattr(lifecycle, "log", own)  # whatever tests before have configured
     (tmp_path / "silent.py").write_text(
         "import wallaroo\n"
         "@wallaroo.encoder\n"
