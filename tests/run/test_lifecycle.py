@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import structlog
-from structlog.testing import capture_logs
+from structlog.testing import LogCapture, capture_logs
 
 from tests.helpers import WORD_COUNT
 from wallaroo.loading.loader import ApplicationRef
