@@ -121,8 +121,8 @@ def test_a_refused_output_becomes_one_dead_letter_if_the_gateway_is_killed(
         with app.running() as client:
             app.publish_these(b"\0later")
             wait_delivered(client)
-            places = [letter.place for letter in client.letters(Choice(), 100)]
-            assert places == ["output 2", "output 3"]
+            letters = wait_until(lambda: client.letters(Choice(), 100), "the letters", PATIENCE_S)
+            assert [letter.place for letter in letters] == ["output 2", "output 3"]
         assert broker.values(topic) == [b"before", b"after", b"later"]
 
 
