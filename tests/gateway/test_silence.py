@@ -1,9 +1,10 @@
-"""For how long sources are held: time in which messages may wait to be read is no silence."""
+"""For how long sources are held: time in which messages may wait does not count as silence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -202,7 +203,9 @@ def test_a_tick_has_that_of_all_sources(tmp_path: Path, machine: Machine) -> Non
 
 
 def test_the_clock_is_kept_for_silent_sources_too(tmp_path: Path, machine: Machine) -> None:
-    with opened(tmp_path, clock=machine.wall, uptime=machine.uptime, sources=NAMES) as store:
+    clocks = {"clock": machine.wall, "uptime": machine.uptime}
+    own_turns: Any = {"schedule": lambda: None, "sources": NAMES, **clocks}  # no thread takes them
+    with opened(tmp_path, **own_turns) as store:
         store.journal.silence.watch([0], [])
         assert store.journal.until_turn() is not None
         machine.passes(25)

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from tests.gateway.harness import NOWHERE, U32
 from tests.helpers import PATIENCE_S
 from wallaroo.connectors.python.resolve import CustomSource
-from wallaroo.gateway.turns import SURE_S, Turn, turns_among
+from wallaroo.gateway.turns import SURE_S, Turn, members_of, turns_among
 from wallaroo.model.order import BEGINNING, END
 
 
@@ -29,7 +29,8 @@ def turns(count: int, clock: Clock | None = None, idle_s: float = 60.0) -> Seque
         CustomSource(f"source {n}", U32, bytes, NOWHERE, None, idle_ns=int(idle_s * 1e9))  # type: ignore[arg-type]
         for n in range(count)
     ]
-    found = turns_among(range(count), sources, clock or Clock())
+    clock = clock or Clock()
+    found = turns_among(members_of(range(count), sources, clock), clock)
     return [found[n] for n in range(count)]
 
 

@@ -97,8 +97,7 @@ class TimedStates:
             for key in bucket.entities[number]:
                 time = bucket.times.get((number, key))
                 if time is not None:
-                    queue, due_ns = wakes if time.timers else expiries, timing.wake_ns(time)
-                    queue.set(number, key, self._clocks.wall(number, due_ns))
+                    self._wake(wakes, expiries, (number, key), time)
                 elif timing.ttl_ns is not None:  # as old as what looks at it next
                     expiries.set(number, key, 0)
         for number, key in bucket.unloaded:
@@ -154,7 +153,7 @@ class TimedStates:
         self._note(timing, where)
 
     def tick(self, stamp: Stamp, number: int, key: Any, clock_ns: int) -> None:
-        """Call what is due for *key* by *clock_ns*, the clock of its state; *stamp* is a tick's."""
+        """Call what is due for *key* when the clock of its state shows *clock_ns*."""
         where, timing = (number, key), self._timings[number]
         if where in self._bucket.unloaded:
             self._cannot_call(where, clock_ns)
@@ -165,11 +164,15 @@ class TimedStates:
         if time is None:
             self._bucket.times[where] = time = KeyTime.unknown(clock_ns)
         elif (due_ns := timing.due_ns(time)) is not None and due_ns > clock_ns:  # it stood still
-            queue = self._wakes if time.timers else self._expiries
-            queue.set(*where, self._clocks.wall(number, timing.wake_ns(time)))
+            self._wake(self._wakes, self._expiries, where, time)
             return
         self._settle(timing, stamp, where, time.reached(clock_ns), _SILENT, clock_ns)
         self._note(timing, where)
+
+    def _wake(self, wakes: Timers, expiries: Timers, where: tuple[int, Any], time: KeyTime) -> None:
+        """Set when to look at a key of this *time* again."""
+        due_ns = self._timings[where[0]].wake_ns(time)
+        (wakes if time.timers else expiries).set(*where, self._clocks.wall(where[0], due_ns))
 
     def _time(self, where: tuple[int, Any]) -> KeyTime | None:
         return self._bucket.times.get(where)

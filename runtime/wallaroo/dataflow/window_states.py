@@ -98,9 +98,7 @@ class WindowStates:
         bucket.idle, bucket.open_windows = Timers(), OpenWindows()
         for number, windows in self._windows.items():
             for key, entity in bucket.entities[number].items():
-                timers.set(number, key, self._clocks.wall(number, windows.due_ns(entity)))
-                idle_ns = self._clocks.wall(number, windows.idle_ns(entity))
-                _set_idle(bucket.idle, number, key, idle_ns)
+                self._set_times(timers, bucket.idle, number, key, entity)
                 bucket.open_windows.note(number, windows, entity, before=0)
 
     @runs_step("stage")
@@ -141,7 +139,7 @@ class WindowStates:
 
     @runs_step("stage")
     def tick(self, stamp: Stamp, number: int, key: Any, order: int, now_ns: int) -> None:
-        """Close the windows of *key* that are due by *now_ns*.
+        """Close the windows of *key* that are due when their clock shows *now_ns*.
 
         Args:
             stamp: Stamp of a tick.
@@ -153,9 +151,7 @@ class WindowStates:
         entity = self._bucket.entities[number].get(key)
         if entity is None:
             return
-        stage = self._stage_of[number]
-        assert isinstance(stage.step, WindowCompute)
-        due_ns = stage.step.windows.due_ns(entity)
+        stage, due_ns = self._stage_of[number], self._windows[number].due_ns(entity)
         if due_ns is None or due_ns > now_ns:  # its clock has stood still
             self._timers.set(number, key, self._clocks.wall(number, due_ns))
             return
@@ -169,15 +165,13 @@ class WindowStates:
         """Note everything, and free what no message depends on by the time of *stamp*, the last."""
         self.note_touched()
         for number, key in self._idle.take_due(stamp[1]):
-            entity, now_ns = (
-                self._bucket.entities[number].get(key),
-                self._clocks.last(number, stamp[1]),
-            )
+            entity = self._bucket.entities[number].get(key)
             if entity is None:
                 continue
+            now_ns = self._clocks.last(number, stamp[1])
             idle_ns = self._windows[number].idle_ns(entity)
-            if idle_ns is not None and idle_ns > now_ns:
-                _set_idle(self._idle, number, key, self._clocks.wall(number, idle_ns))
+            if idle_ns is not None and idle_ns > now_ns:  # its clock has stood still
+                self._idle.set(number, key, self._clocks.wall(number, idle_ns))
             else:  # it has no outputs
                 self._ticked(self._stage_of[number], key, entity, now_ns)
 
@@ -216,14 +210,15 @@ class WindowStates:
             self._changes.changed[number].pop(key, None)
             self._changes.forgotten[number].add(key)
         else:
-            self._timers.set(number, key, self._clocks.wall(number, windows.due_ns(entity)))
-            idle_ns = self._clocks.wall(number, windows.idle_ns(entity))
-            _set_idle(self._idle, number, key, idle_ns)
+            self._set_times(self._timers, self._idle, number, key, entity)
             self._changes.changed[number][key] = entity
 
-
-def _set_idle(idle: Timers, number: int, key: Any, idle_ns: int | None) -> None:
-    if idle_ns is None:  # most windows never are: no memory for them
-        idle.forget(number, key)
-    else:
-        idle.set(number, key, idle_ns)
+    def _set_times(self, timers: Timers, idle: Timers, number: int, key: Any, entity: Any) -> None:
+        """Set when the clock closes windows of *key*, and when it frees what nothing depends on."""
+        windows = self._windows[number]
+        timers.set(number, key, self._clocks.wall(number, windows.due_ns(entity)))
+        idle_ns = self._clocks.wall(number, windows.idle_ns(entity))
+        if idle_ns is None:  # most windows never are: no memory for them
+            idle.forget(number, key)
+        else:
+            idle.set(number, key, idle_ns)

@@ -2,8 +2,8 @@
 
 States with event time measure how long a key has been silent. While the gateway does not run, the
 journal is full, or a log has more than was read, a key may have messages that nobody has seen, and
-that time is no silence. If messages that wait have times, as much of it counts as lies between
-these: a backlog of ten seconds is ten seconds of silence, however long it takes to read.
+that time does not count as silence. If the messages that wait have times, the time between these
+counts: a backlog of ten seconds is ten seconds of silence, however long it takes to read.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from wallaroo.model.order import BEGINNING
 from wallaroo.wire.records import TICK_SOURCE, Held
 
 Reading = Callable[[], int | None]
-"""How far some logs are read, in nanoseconds of a time of their own: `BEGINNING` if they have more
-and that is not known, None if they have no more."""
+"""Returns how far some logs have been read, in nanoseconds of their own time: `BEGINNING` if they
+have more and how far is unknown, None if they have no more."""
 SURE_NS = 1_000_000_000
 """Time for which it holds that logs have no more, if nobody looks again."""
 
@@ -26,12 +26,9 @@ class _Progress:
     """By how much time some logs have come on."""
 
     def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+        self.look = reading
+        """Returns how far they are."""
         self._before = reading()
-
-    def look(self) -> int | None:
-        """How far they are."""
-        return self._reading()
 
     def stands(self, now: int | None) -> bool:
         """Whether they are as far, *now*, as they were, and may come on yet."""

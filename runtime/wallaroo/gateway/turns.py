@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from wallaroo.gateway.silence import Silence
+from wallaroo.gateway.silence import SURE_NS, Silence
 from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Source
 from wallaroo.model.order import BEGINNING, END, is_timed, meeting_sources
 
-SURE_S = 1.0
+SURE_S = SURE_NS / 1e9
 """Seconds for which it holds that a source has nothing to deliver, if it does not look again."""
 
 log = structlog.get_logger("wallaroo.gateway")
@@ -167,35 +167,30 @@ def turns_of(
         indices = sorted(meeting)
         in_order = [index for index in indices if is_timed(sources[index])]
         alone = [index for index in indices if not (index in in_order or sources[index].listens)]
-        sets = [_members(one, sources, clock) for one in (in_order, *([i] for i in alone)) if one]
+        sets = [members_of(one, sources, clock) for one in (in_order, *([i] for i in alone)) if one]
         logs = [functools.partial(_reading, list(members.values()), clock) for members in sets]
         held = silence.watch(indices, logs).held
         for members in sets:
-            found |= _turns(members, clock, held)
+            found |= turns_among(members, clock, held)
     return found
 
 
-def turns_among(
-    indices: Iterable[int], sources: Sequence[Source], clock: Callable[[], float]
-) -> dict[int, Turn]:
-    """Return the turns of the *sources* with these *indices*, which meet."""
-    return _turns(_members(indices, sources, clock), clock)
-
-
-def _members(
+def members_of(
     indices: Iterable[int], sources: Sequence[Source], clock: Callable[[], float]
 ) -> dict[int, _Member]:
+    """Return what is known of the *sources* with these *indices*, for `turns_among`."""
     return {
         index: _Member(sources[index].name, sources[index].idle_ns / 1e9, clock())
         for index in indices
     }
 
 
-def _turns(
+def turns_among(
     members: Mapping[int, _Member],
     clock: Callable[[], float],
     on_change: Callable[[], object] = lambda: None,
 ) -> dict[int, Turn]:
+    """Return the turns of *members*, which are read together in the order of time."""
     changed = threading.Condition()
     return {index: Turn(members, index, changed, clock, on_change) for index in members}
 

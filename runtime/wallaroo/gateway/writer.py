@@ -125,7 +125,7 @@ class LogWriter:
         self._waiting.append((self.log.next - 1, then))
 
     def once_durable(self, then: Callable[[], None]) -> None:
-        """The same, at once if it is there already; also for what nobody else waits for."""
+        """As `when_durable`, but at once if all is on disk; otherwise it asks for the sync."""
         if self.log.durable == self.log.next - 1:
             then()
             return

@@ -459,9 +459,9 @@ class Journal:
             self._writer.wake()
 
     def tick_if_time(self) -> None:
-        """Add the tick if it is time, and store the clock if that is due."""
+        """Add the tick if it is time, and store the clock if it is time for that."""
         with self._changed:
-            if self.silence.is_watched and self._until_stored() == 0.0:
+            if self.silence.is_watched:
                 self._store_clock()
             if self.until_tick() == 0.0:
                 self._wake_ns = NEVER
@@ -481,7 +481,7 @@ class Journal:
             return min((at for at in times if at is not None), default=None)
 
     def _until_stored(self) -> float:
-        """Seconds until the clock is stored also if nothing comes."""
+        """Seconds until the clock is stored even if no message arrives."""
         since_ns = 0 if self._clock_stored is None else self._clock_stored.time_ns
         return max(0.0, (since_ns + _CLOCK_STORED_EVERY_NS - self.clock.now()) / 1e9)
 

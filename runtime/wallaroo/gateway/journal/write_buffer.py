@@ -195,7 +195,7 @@ class WriteBuffer:
         return not full
 
     def is_full(self) -> bool:
-        """Whether there is no room."""
+        """Whether messages have to wait for room."""
         return (
             self.waiting_bytes >= self._limits.memory_bytes
             or self.stored_bytes + self.waiting_bytes >= self._limits.disk_bytes
