@@ -7,13 +7,14 @@ import shutil
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jsonschema
 import kubernetes_validate
-import pytest
 import yaml
 
 HELM = Path(__file__).parents[2] / "helm"
@@ -84,13 +85,12 @@ class SdkHelm(Helm):
     ) -> str:
         import helm_python
 
-        if kube_version or api_versions:
-            pytest.skip("the library renders for its own version of Kubernetes alone")
-        try:
-            with helm_python.Chart.load(chart) as loaded:
-                files = loaded.render(dict(values), name=release, namespace="default")
-        except helm_python.HelmError as error:
-            raise RefusedError(str(error)) from error
+        with _for_cluster(chart, kube_version, api_versions) as there:
+            try:
+                with helm_python.Chart.load(there) as loaded:
+                    files = loaded.render(dict(values), name=release, namespace="default")
+            except helm_python.HelmError as error:
+                raise RefusedError(str(error)) from error
         return "".join(text for name, text in files.items() if name.endswith(".yaml"))
 
     def lint(self, chart: Path) -> list[str]:
@@ -147,6 +147,30 @@ class CommandHelm(Helm):
         if done.returncode:
             raise RefusedError(done.stderr)
         return done.stdout
+
+
+@contextmanager
+def _for_cluster(chart: Path, kube_version: str, api_versions: tuple[str, ...]) -> Iterator[Path]:
+    """*chart*, whose templates take the cluster for one of *kube_version* with *api_versions*.
+
+    The library always renders for its own version of Kubernetes, with the built-in APIs.
+    """
+    if not (kube_version or api_versions):
+        yield chart
+        return
+    overrides = ""
+    if kube_version:
+        overrides += f'{{{{ define "wallaroo.kubeVersion" }}}}v{kube_version}{{{{ end }}}}'
+    if api_versions:
+        known = " ".join(json.dumps(version) for version in api_versions)
+        has = f"or (has .api (list {known})) (.root.Capabilities.APIVersions.Has .api)"
+        overrides += (
+            f'{{{{ define "wallaroo.hasApi" }}}}{{{{ if {has} }}}}true{{{{ end }}}}{{{{ end }}}}'
+        )
+    with TemporaryDirectory() as directory:
+        copy = Path(shutil.copytree(chart, Path(directory) / chart.name))
+        (copy / "templates" / "_overrides.tpl").write_text(overrides)
+        yield copy
 
 
 def helms() -> list[Helm]:

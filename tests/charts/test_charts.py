@@ -14,6 +14,8 @@ from scripts.values_table import PAGE, VALUES, documented, page
 from tests.charts.harness import CHARTS, HELM, Helm
 
 SCHEMA = json.loads((HELM / "wallaroo/files/values.schema.json").read_text())
+OPEN = {"affinity", "probe", "resources"}
+"""Definitions of what Kubernetes describes, which are a value as a whole."""
 FOR_HELM = {"global", "wallaroo"}
 """What helm puts among a chart's values."""
 
@@ -25,7 +27,8 @@ def paths(schema: dict[str, Any]) -> Iterator[str]:
             there = (
                 SCHEMA["definitions"][some["$ref"].rpartition("/")[2]] if "$ref" in some else some
             )
-            if "properties" in there and not some.get("$ref", "").endswith(("resources", "probe")):
+            kind = some.get("$ref", "").rpartition("/")[2]
+            if "properties" in there and kind not in OPEN:
                 yield from (f"{name}.{path}" for path in paths(there))
                 break
         else:

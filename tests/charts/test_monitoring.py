@@ -15,6 +15,7 @@ from tests.charts.harness import HELM, Helm, one
 from wallaroo.metrics.catalogue import METRICS
 
 FILES = HELM / "wallaroo" / "files"
+DOCS = HELM.parent / "docs"
 SERIES = {
     metric.name + end
     for metric in METRICS.values()
@@ -83,6 +84,19 @@ def test_the_rules_of_a_release_ask_for_its_own_series(helm: Helm) -> None:
     assert "$scope" not in text
     assert 'service=~\\"word-count-(gateway|driver)\\"' in text
     assert "{{ $labels.step }}" in text
+
+
+def test_alerts_link_to_what_to_do_where_the_page_is_published(helm: Helm) -> None:
+    def links(runbooks: str) -> list[str | None]:
+        values = {"prometheusRule": {"enabled": True, "runbooks": runbooks}}
+        made = helm.objects("word-count", values, api_versions=("monitoring.coreos.com/v1",))
+        (group,) = one(made, "PrometheusRule")["spec"]["groups"]
+        return [rule["annotations"].get("runbook_url") for rule in group["rules"]]
+
+    page = "https://docs.example/operations.html"
+    anchors = re.findall(r'<a id="(wallaroo\w+)"></a>', (DOCS / "operations.md").read_text())
+    assert links(page) == [f"{page}#{anchor}" for anchor in anchors]
+    assert set(links("")) == {None}
 
 
 def test_the_dashboard_is_a_config_map_that_grafana_finds(helm: Helm) -> None:

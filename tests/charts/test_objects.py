@@ -35,6 +35,10 @@ POD_OPTIONS: dict[str, Any] = {
         }
     ],
     "extraEnv": [{"name": "A", "value": "b"}],
+    "extraInitContainers": [{"name": "fetch", "image": "curl:8"}],
+    "extraContainers": [
+        {"name": "proxy", "image": "proxy:2", "volumeMounts": [{"name": "more", "mountPath": "/m"}]}
+    ],
     "extraVolumes": [{"name": "more", "emptyDir": {}}],
     "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
     "tmpVolume": {"sizeLimit": "1Gi"},
@@ -48,7 +52,8 @@ CASES: dict[str, dict[str, Any]] = {
         "commonLabels": {"cost": "42"},
         "gateway": POD_OPTIONS,
         "driver": POD_OPTIONS,
-        "executor": POD_OPTIONS | {"cpuLimit": "2"},
+        "executor": POD_OPTIONS | {"cpuLimit": "2", "ephemeralStorage": "2Gi"},
+        "storage": {"state": {"accessModes": ["ReadWriteMany"]}},
     },
     "load balancer": {
         "gateway": {
@@ -143,6 +148,23 @@ CASES: dict[str, dict[str, Any]] = {
         },
         "networkPolicy": {"enabled": True},
     },
+    "routes": {
+        "events": [{"name": "prices", "port": 7020}],
+        "dashboard": {"enabled": True, "tokenSecret": "dashboard"},
+        "routes": [
+            {"host": "shop.example", "to": "prices", "path": "/prices"},
+            {"host": "shop.example", "to": "orders", "path": "/orders"},
+            {"host": "dashboard.example", "to": "dashboard"},
+        ],
+        "sources": [{"name": "orders", "port": 7010}, {"name": "market-data", "port": 7011}],
+        "test": {"messages": []},
+        "ingress": {
+            "enabled": True,
+            "className": "nginx",
+            "annotations": {"cert-manager.io/cluster-issuer": "main"},
+            "tlsSecretName": "shop-tls",
+        },
+    },
     "numbers from helm's --set": {
         "functionTimeoutSeconds": "2.5",
         "gateway": {"journalLimitGiB": "0.25", "resources": {"requests": {"cpu": 0.5}}},
@@ -187,6 +209,40 @@ def test_every_object_is_valid_for_kubernetes_1_20(helm: Helm, values: dict[str,
     assert wrong == []
 
 
+TOGETHER = (
+    *("everything for pods", "load balancer", "outputs elsewhere", "network policies with peers"),
+    *("TLS inside", "shared storage", "accounts of one's own", "repartition", "digest"),
+    *("topics beside ports", "dashboard", "limits"),
+)
+"""Cases that do not exclude each other."""
+
+
+@pytest.mark.parametrize("first", TOGETHER)
+def test_objects_of_two_cases_together_are_valid_for_each_kubernetes(
+    helm: Helm, first: str
+) -> None:
+    wrong = []
+    for second in TOGETHER[TOGETHER.index(first) + 1 :]:
+        values = merged(CASES[first], CASES[second])
+        for version, options in {
+            NEWEST: {},
+            OLDEST: {},
+            "1.20": {"kube_version": "1.20.2"},
+        }.items():
+            objects = helm.objects("market-spread", values, **options)
+            wrong += [
+                said for o in [*objects, executor_pod(objects)] if (said := invalid(o, version))
+            ]
+    assert wrong == []
+
+
+def merged(first: Any, second: Any) -> Any:
+    """*first* and *second*, which counts where they differ."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        return {**first, **{key: merged(first.get(key), second[key]) for key in second}}
+    return second
+
+
 def test_the_validation_finds_what_is_wrong(helm: Helm) -> None:
     service = one(helm.objects("word-count"), "Service", "-sources")
     service["spec"]["portz"] = service["spec"].pop("ports")
@@ -228,7 +284,7 @@ def test_services_find_their_pods_and_the_ports_they_name(
             for t in templates
             if t["metadata"]["labels"].items() >= service["spec"]["selector"].items()
         )
-        (container,) = template["spec"]["containers"]
+        container = template["spec"]["containers"][0]
         known = {p["name"] for p in container["ports"]} | {
             p["containerPort"] for p in container["ports"]
         }
@@ -364,7 +420,7 @@ def test_the_key_of_the_door_is_the_gateways_alone(helm: Helm) -> None:
 
 
 def arguments(objects: list[dict[str, Any]], component: str) -> list[str]:
-    (container,) = one(objects, "StatefulSet", component)["spec"]["template"]["spec"]["containers"]
+    container = one(objects, "StatefulSet", component)["spec"]["template"]["spec"]["containers"][0]
     return [str(argument) for argument in container["args"]]
 
 
@@ -375,7 +431,7 @@ def test_gateway_and_driver_take_what_they_are_given(helm: Helm, values: dict[st
         args = arguments(objects, name)[1:]
         command.make_context(name, args)
     spec = one(objects, "StatefulSet", "-driver")["spec"]["template"]["spec"]
-    for container in spec.get("initContainers", []):
+    for container in (c for c in spec.get("initContainers", []) if c["name"] == "repartition"):
         repartition.make_context("repartition", container["args"][1:])
 
 
@@ -412,6 +468,9 @@ def test_memory_follows_from_the_largest_frame(
     limits = {"limits": {"memory": "2Gi"}}
     chosen = {"gateway": {"resources": limits}, "executor": {"memoryOverhead": "1g"}}
     assert memory(chosen) == ("2Gi", "1g")
+    topics = {"enabled": True, "brokers": ["broker:9092"], "sources": [{"topic": "lines"}]}
+    assert memory({"kafka": topics})[0] == f"{gateway + 4120}Mi"
+    assert memory({"kafka": {**topics, "maxBatchBytes": 100_000}})[0] == f"{gateway + 392}Mi"
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -657,3 +716,35 @@ def test_receiver_and_test_go_to_the_nodes_they_are_given(helm: Helm) -> None:
     receiver = one(objects, "Deployment", "-receiver")["spec"]["template"]["spec"]
     for spec in (receiver, one(objects, "Pod", "-test")["spec"]):
         assert {name: spec[name] for name in chosen} == chosen
+
+
+def test_containers_of_ones_own_stand_beside_the_charts_and_are_restricted(helm: Helm) -> None:
+    own = {"name": "mesh", "image": "mesh:1", "securityContext": {"runAsUser": 1337}}
+    values = {
+        component: {
+            "extraInitContainers": [{"name": "fetch", "image": "curl:8"}],
+            "extraContainers": [{"name": "proxy", "image": "proxy:2"}, own],
+        }
+        for component in ("gateway", "driver", "executor")
+    }
+    objects = helm.objects("word-count", {**values, "repartition": True})
+    specs = dict(pods(objects))
+    for component in ("gateway", "driver", "executor"):
+        spec = specs.get(f"word-count-{component}") or specs[component]
+        names = [container["name"] for container in spec["containers"]]
+        assert names == [component, "proxy", "mesh"]  # Spark and kubectl take the first
+        fetch, *others = spec["initContainers"]
+        assert [o["name"] for o in others] == (["repartition"] if component == "driver" else [])
+        assert fetch["securityContext"] == spec["containers"][0]["securityContext"]
+        assert spec["containers"][1]["securityContext"] == fetch["securityContext"]
+        assert spec["containers"][2] == own
+
+
+def test_executors_ask_for_ephemeral_storage_when_they_shall(helm: Helm) -> None:
+    def resources(values: dict[str, Any]) -> Any:
+        spec = executor_pod(helm.objects("word-count", {"executor": values}))["spec"]
+        return spec["containers"][0].get("resources")
+
+    assert resources({}) is None
+    wanted = {"ephemeral-storage": "2Gi"}
+    assert resources({"ephemeralStorage": "2Gi"}) == {"requests": wanted, "limits": wanted}

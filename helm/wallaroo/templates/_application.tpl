@@ -14,6 +14,7 @@ All objects of a Wallaroo application. An application's chart includes only this
 {{- include "wallaroo.receiver" . }}
 {{- include "wallaroo.disruption" . }}
 {{- include "wallaroo.network" . }}
+{{- include "wallaroo.routes" . }}
 {{- include "wallaroo.monitoring" . }}
 ---
 {{ include "wallaroo.test" . }}

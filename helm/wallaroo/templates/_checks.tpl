@@ -1,7 +1,7 @@
 {{/* Checks that the schema cannot express: one sentence per mistake, all reported at once. */}}
 {{- define "wallaroo.checks" -}}
 {{- $lines := list -}}
-{{- range $check := list "values" "forms" "numbers" "name" "sources" "kafka" "tls" "dashboard" "workers" "disruption" "capabilities" "test" "upgrade" -}}
+{{- range $check := list "values" "keys" "forms" "numbers" "name" "image" "sizes" "placement" "sources" "routes" "kafka" "tls" "dashboard" "workers" "disruption" "capabilities" "test" "upgrade" -}}
 {{- range splitList "\n" (include (printf "wallaroo.checks.%s" $check) $) -}}
 {{- with trim . -}}
 {{- $lines = append $lines . -}}
@@ -17,7 +17,7 @@
 {{- end }}
 
 {{- define "wallaroo.checks.values" -}}
-{{- range $key := list "image" "workers" "partitions" "onError" "kafka" "tls" "token" "sparkSecret" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "dashboard" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" -}}
+{{- range $key := list "image" "workers" "partitions" "onError" "kafka" "tls" "token" "sparkSecret" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "dashboard" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" "ingress" "httpRoute" -}}
 {{- if or (not (hasKey $.Values $key)) (kindIs "invalid" (get $.Values $key)) }}
 {{ $key }} is null: leave it out to have its default, or give it a value.
 {{- end -}}
@@ -32,8 +32,20 @@ The name {{ $name | quote }} has {{ len $name }} characters, and the names of ex
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
 The name {{ $name | quote }} cannot be a Service's: it must begin with a letter, and have only lower case letters, digits and "-". Set fullnameOverride.
 {{- end -}}
+{{- end }}
+
+{{- define "wallaroo.checks.image" -}}
 {{- if not .Values.image.repository }}
 image.repository is empty: name the application's image, for example --set image.repository=registry.example/team/votes.
+{{- end -}}
+{{- if and .Values.image.tag .Values.image.digest }}
+image.tag and image.digest are both set, and only the digest would count: leave one of them empty.
+{{- end -}}
+{{- range $context := list "podSecurityContext" "securityContext" -}}
+{{- $user := (index $.Values $context | default dict).runAsUser -}}
+{{- if eq (toString $user) "0" }}
+{{ $context }}.runAsUser is 0, and the image is not made for root: leave it at 185, or set another user (null if the cluster chooses one).
+{{- end -}}
 {{- end -}}
 {{- end }}
 
@@ -172,11 +184,10 @@ executor.podDisruptionBudget.minAvailable is {{ int .minAvailable }} and workers
 {{- end }}
 
 {{- define "wallaroo.checks.capabilities" -}}
-{{- if and .Values.serviceMonitor.enabled (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) }}
-serviceMonitor.enabled is true, and the cluster has no monitoring.coreos.com/v1: install the Prometheus operator first, or leave it off (with helm template, say --api-versions monitoring.coreos.com/v1).
+{{- range $key := list "serviceMonitor" "prometheusRule" -}}
+{{- if and (index $.Values $key).enabled (not (include "wallaroo.hasApi" (dict "root" $ "api" "monitoring.coreos.com/v1"))) }}
+{{ $key }}.enabled is true, and the cluster has no monitoring.coreos.com/v1: install the Prometheus operator first, or leave it off (with helm template, say --api-versions monitoring.coreos.com/v1).
 {{- end -}}
-{{- if and .Values.prometheusRule.enabled (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) }}
-prometheusRule.enabled is true, and the cluster has no monitoring.coreos.com/v1: install the Prometheus operator first, or leave it off (with helm template, say --api-versions monitoring.coreos.com/v1).
 {{- end -}}
 {{- end }}
 
@@ -230,10 +241,4 @@ rejected the number of partitions; only the driver knows the right one, so any n
 {{- $kept := ternary "" (dig "metadata" "annotations" "wallaroo/partitions" "" $claim) (not (empty .Values.storage.state.existingClaim)) -}}
 {{- dig "data" "partitions" "" $workers | default $kept -}}
 {{- end -}}
-{{- end }}
-
-{{/* An object of the release as it exists in the cluster, or {}: dict root, api, kind, name. */}}
-{{- define "wallaroo.existing" -}}
-{{- $name := printf "%s-%s" (include "wallaroo.fullname" .root) .name -}}
-{{- lookup .api .kind .root.Release.Namespace $name | default dict | toJson -}}
 {{- end }}

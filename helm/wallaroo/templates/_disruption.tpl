@@ -27,6 +27,6 @@ spec:
 
 {{/* Checks the version, too: without a cluster, helm reports policy/v1 whatever --kube-version says. */}}
 {{- define "wallaroo.disruption.api" -}}
-{{- $old := semverCompare ">=1.20.0-0 <1.21.0-0" .Capabilities.KubeVersion.Version -}}
-{{- ternary "policy/v1" "policy/v1beta1" (and (not $old) (.Capabilities.APIVersions.Has "policy/v1")) -}}
+{{- $old := semverCompare ">=1.20.0-0 <1.21.0-0" (include "wallaroo.kubeVersion" .) -}}
+{{- ternary "policy/v1" "policy/v1beta1" (not (or $old (empty (include "wallaroo.hasApi" (dict "root" . "api" "policy/v1"))))) -}}
 {{- end }}

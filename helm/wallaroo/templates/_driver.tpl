@@ -79,8 +79,12 @@ spec:
       {{- include "wallaroo.podMetadata" (merge (dict "annotations" (dict "checksum/executor" (sha256sum $template))) $part) | nindent 6 }}
     spec:
       {{- include "wallaroo.podSettings" (merge (dict "token" true) $part) | nindent 6 }}
-      {{- if .Values.repartition }}
+      {{- if or $values.extraInitContainers .Values.repartition }}
       initContainers:
+        {{- with $values.extraInitContainers }}
+        {{- include "wallaroo.extraContainers" (dict "root" $ "containers" .) | nindent 8 }}
+        {{- end }}
+        {{- if .Values.repartition }}
         - name: repartition
           image: {{ include "wallaroo.image" . }}
           imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -100,6 +104,7 @@ spec:
             - name: state
               mountPath: /var/lib/wallaroo/state
             {{- include "wallaroo.volumeMounts" $part | nindent 12 }}
+        {{- end }}
       {{- end }}
       containers:
         - name: driver
@@ -124,7 +129,13 @@ spec:
             {{- if .Values.dashboard.enabled }}
             - --ui=0.0.0.0:4040
             {{- $service := printf "%s-dashboard.%s" $fullname .Release.Namespace }}
-            {{- range concat (list $service (printf "%s.svc" $service) (printf "%s.svc.cluster.local" $service)) .Values.dashboard.hosts }}
+            {{- $names := concat (list $service (printf "%s.svc" $service) (printf "%s.svc.cluster.local" $service)) .Values.dashboard.hosts }}
+            {{- range .Values.routes }}
+            {{- if eq .to "dashboard" }}
+            {{- $names = append $names .host }}
+            {{- end }}
+            {{- end }}
+            {{- range $names }}
             - --ui-name={{ . }}
             {{- end }}
             {{- with .Values.dashboard.tokenSecret }}
@@ -180,6 +191,9 @@ spec:
               readOnly: true
             {{- end }}
             {{- include "wallaroo.volumeMounts" $part | nindent 12 }}
+        {{- with $values.extraContainers }}
+        {{- include "wallaroo.extraContainers" (dict "root" $ "containers" .) | nindent 8 }}
+        {{- end }}
       volumes:
         - name: state
           persistentVolumeClaim:
@@ -222,7 +236,7 @@ spec:
 {{- merge (dict) .Values.sparkConf $conf | toYaml -}}
 {{- end }}
 
-{{/* Pod template for the executors. Spark sets the image, the arguments and the resources. */}}
+{{/* Pod template for the executors. Spark sets the image, the arguments, CPU and memory. */}}
 {{- define "wallaroo.executorTemplate" -}}
 {{- $part := dict "root" . "component" "executor" -}}
 apiVersion: v1
@@ -231,8 +245,17 @@ metadata:
   {{- include "wallaroo.podMetadata" $part | nindent 2 }}
 spec:
   {{- include "wallaroo.podSettings" $part | nindent 2 }}
+  {{- with .Values.executor.extraInitContainers }}
+  initContainers:
+    {{- include "wallaroo.extraContainers" (dict "root" $ "containers" .) | nindent 4 }}
+  {{- end }}
   containers:
     - name: executor
+      {{- with .Values.executor.ephemeralStorage }}
+      resources:
+        requests: {ephemeral-storage: {{ . | quote }}}
+        limits: {ephemeral-storage: {{ . | quote }}}
+      {{- end }}
       {{- with .Values.executor.extraEnv }}
       env:
         {{- toYaml . | nindent 8 }}
@@ -244,6 +267,9 @@ spec:
         - name: state
           mountPath: /var/lib/wallaroo/state
         {{- include "wallaroo.volumeMounts" $part | nindent 8 }}
+    {{- with .Values.executor.extraContainers }}
+    {{- include "wallaroo.extraContainers" (dict "root" $ "containers" .) | nindent 4 }}
+    {{- end }}
   volumes:
     - name: state
       persistentVolumeClaim:

@@ -17,6 +17,18 @@ javaSize:
 secretName:
   pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$'
   expected: the name of a Secret, such as market-spread-tls
+objectName:
+  pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$'
+  expected: the name of an object of Kubernetes, with lower case letters, digits, "-" and ".", such as fast-ssd
+host:
+  pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'
+  expected: a domain name in lower case, such as orders.example
+path:
+  pattern: '^/[^\s]*$'
+  expected: the beginning of a path, such as /orders
+url:
+  pattern: '^https?://[^\s#]+$'
+  expected: the address of a page, such as https://docs.example/operations.html
 secretKey:
   pattern: '^[-._a-zA-Z0-9]+$'
   expected: a key of a Secret, such as token
@@ -96,12 +108,24 @@ resource:
   (list "serviceMonitor.interval" "interval" $values.serviceMonitor.interval)
   (list "storage.journal.size" "quantity" $values.storage.journal.size)
   (list "storage.state.size" "quantity" $values.storage.state.size)
+  (list "storage.journal.storageClass" "objectName" $values.storage.journal.storageClass)
+  (list "storage.state.storageClass" "objectName" $values.storage.state.storageClass)
+  (list "storage.journal.existingClaim" "objectName" $values.storage.journal.existingClaim)
+  (list "storage.state.existingClaim" "objectName" $values.storage.state.existingClaim)
+  (list "ingress.className" "objectName" $values.ingress.className)
+  (list "ingress.tlsSecretName" "secretName" $values.ingress.tlsSecretName)
+  (list "prometheusRule.runbooks" "url" $values.prometheusRule.runbooks)
   (list "driver.memory" "javaSize" $values.driver.memory)
   (list "executor.memory" "javaSize" $values.executor.memory)
   (list "executor.memoryOverhead" "javaSize" $values.executor.memoryOverhead)
   (list "executor.cpuRequest" "quantity" $values.executor.cpuRequest)
   (list "executor.cpuLimit" "quantity" $values.executor.cpuLimit)
+  (list "executor.ephemeralStorage" "quantity" $values.executor.ephemeralStorage)
 -}}
+{{- range $place, $route := $values.routes -}}
+{{- $checks = append $checks (list (printf "routes[%d].host" $place) "host" $route.host "required") -}}
+{{- $checks = append $checks (list (printf "routes[%d].path" $place) "path" $route.path) -}}
+{{- end -}}
 {{- range $place, $output := $values.outputs -}}
 {{- $checks = append $checks (list (printf "outputs[%d]" $place) "address" $output "required") -}}
 {{- end -}}
@@ -149,7 +173,10 @@ resource:
 {{- end -}}
 {{- end -}}
 {{- range $component := list "gateway" "driver" "executor" -}}
-{{- with (index $values $component).tmpVolume.sizeLimit -}}
+{{- $own := index $values $component -}}
+{{- $checks = append $checks (list (printf "%s.priorityClassName" $component) "objectName" $own.priorityClassName) -}}
+{{- $checks = append $checks (list (printf "%s.serviceAccount.name" $component) "objectName" $own.serviceAccount.name) -}}
+{{- with $own.tmpVolume.sizeLimit -}}
 {{- $checks = append $checks (list (printf "%s.tmpVolume.sizeLimit" $component) "quantity" .) -}}
 {{- end -}}
 {{- end -}}
@@ -163,7 +190,7 @@ resource:
 {{- end -}}
 {{- end }}
 
-{{/* Numbers, because helm's --set parses fractions as strings: path, value, bound. */}}
+{{/* Numbers, because helm's --set parses fractions as strings: path, value, bound, optionally the reason for it. */}}
 {{- define "wallaroo.checks.numbers" -}}
 {{- $values := .Values -}}
 {{- $form := get (include "wallaroo.forms" . | fromYaml) "number" -}}
@@ -174,15 +201,19 @@ resource:
   (list "gateway.frameTimeoutSeconds" $values.gateway.frameTimeoutSeconds "0 or more")
   (list "gateway.deadLetters.limitMiB" $values.gateway.deadLetters.limitMiB "more than 0")
   (list "gateway.deadLetters.days" $values.gateway.deadLetters.days "more than 0")
-  (list "driver.gatewayPatienceSeconds" $values.driver.gatewayPatienceSeconds "0 or more")
+  (list "gateway.terminationGracePeriodSeconds" $values.gateway.terminationGracePeriodSeconds "30 or more" "the gateway first writes to disk what has arrived")
+  (list "driver.gatewayPatienceSeconds" $values.driver.gatewayPatienceSeconds "60 or more" "a gateway takes up to a minute to restart")
+  (list "driver.terminationGracePeriodSeconds" $values.driver.terminationGracePeriodSeconds "30 or more" "the driver first ends its epoch, which takes up to 20 s")
+  (list "executor.terminationGracePeriodSeconds" $values.executor.terminationGracePeriodSeconds "30 or more" "an executor first ends its tasks")
 -}}
 {{- $text := toString (index . 1) -}}
 {{- $bad := not (regexMatch $form.pattern $text) -}}
 {{- if not $bad -}}
-{{- $bad = and (eq (index . 2) "more than 0") (le (float64 $text) 0.0) -}}
+{{- $least := regexFind "^[0-9]+" (index . 2) -}}
+{{- $bad = ternary (lt (float64 $text) (float64 $least)) (le (float64 $text) 0.0) (not (empty $least)) -}}
 {{- end -}}
 {{- if $bad }}
-{{ index . 0 }} is {{ $text | quote }}: expected a number, {{ index . 2 }}.
+{{ index . 0 }} is {{ $text | quote }}: expected a number, {{ slice . 2 | join ", because " }}.
 {{- end -}}
 {{- end -}}
 {{- end }}

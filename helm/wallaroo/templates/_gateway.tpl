@@ -94,6 +94,10 @@ spec:
       {{- include "wallaroo.podMetadata" (merge (dict "annotations" $restarting) $part) | nindent 6 }}
     spec:
       {{- include "wallaroo.podSettings" $part | nindent 6 }}
+      {{- with $values.extraInitContainers }}
+      initContainers:
+        {{- include "wallaroo.extraContainers" (dict "root" $ "containers" .) | nindent 8 }}
+      {{- end }}
       containers:
         - name: gateway
           image: {{ include "wallaroo.image" . }}
@@ -157,7 +161,11 @@ spec:
               protocol: TCP
           {{- include "wallaroo.probes" $values | nindent 10 }}
           resources:
-            {{- $limit := printf "%sMi" (include "wallaroo.memory" (list . 640 24 0)) }}
+            {{- $mib := include "wallaroo.memory" (list . 640 24 0) | int64 }}
+            {{- if .Values.kafka.enabled }}
+            {{- $mib = div (mul 4120 (int64 .Values.kafka.maxBatchBytes)) 1048576 | add $mib }}
+            {{- end }}
+            {{- $limit := printf "%dMi" $mib }}
             {{- merge (dict) $values.resources (dict "limits" (dict "memory" $limit)) | toYaml | nindent 12 }}
           securityContext:
             {{- toYaml .Values.securityContext | nindent 12 }}
@@ -172,6 +180,9 @@ spec:
             {{- . | nindent 12 }}
             {{- end }}
             {{- include "wallaroo.volumeMounts" $part | nindent 12 }}
+        {{- with $values.extraContainers }}
+        {{- include "wallaroo.extraContainers" (dict "root" $ "containers" .) | nindent 8 }}
+        {{- end }}
       volumes:
         - name: journal
           persistentVolumeClaim:

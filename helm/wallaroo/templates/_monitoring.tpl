@@ -34,7 +34,13 @@ metadata:
   labels:
     {{- toYaml $labels | nindent 4 }}
 spec:
-  {{- .Subcharts.wallaroo.Files.Get "files/alerts.yaml" | replace "$scope" $scope | nindent 2 }}
+  {{- $alerts := .Subcharts.wallaroo.Files.Get "files/alerts.yaml" | replace "$scope" $scope | fromYaml }}
+  {{- with .Values.prometheusRule.runbooks }}
+  {{- range (first $alerts.groups).rules }}
+  {{- $_ := set .annotations "runbook_url" (printf "%s#%s" $.Values.prometheusRule.runbooks (lower .alert)) }}
+  {{- end }}
+  {{- end }}
+  {{- toYaml $alerts | nindent 2 }}
 {{- end }}
 {{- if .Values.grafanaDashboard.enabled }}
 ---

@@ -48,6 +48,13 @@ root, send (commands that send to the sources' ports on 127.0.0.1).
 {{- end }}
 {{- end }}
 {{- end }}
+{{- with .Values.routes }}
+
+   From outside, by HTTP:
+{{ range . }}
+   {{ .host }}{{ .path | default "/" }} leads to {{ .to }}
+{{- end }}
+{{- end }}
 {{- with $topics.sources }}
 
    Messages are read from {{ if gt (len .) 1 }}the topics{{ else }}the topic{{ end }} {{ join ", " . }}.

@@ -53,6 +53,17 @@ it, they run on the driver's node. dict root, component.
 {{- toYaml $affinity -}}
 {{- end }}
 
+{{/*
+Containers of the user, with the chart's security context unless they have their own: dict root,
+containers.
+*/}}
+{{- define "wallaroo.extraContainers" -}}
+{{- range .containers }}
+{{- $default := dict "securityContext" $.root.Values.securityContext }}
+- {{ ternary . (merge $default .) (hasKey . "securityContext") | toYaml | nindent 2 | trim }}
+{{- end }}
+{{- end }}
+
 {{/* Volume mounts of a component: dict root, component. */}}
 {{- define "wallaroo.volumeMounts" -}}
 - name: tmp

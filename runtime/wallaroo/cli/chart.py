@@ -56,9 +56,13 @@ def chart(
     name = _name(application.name)
     directory = directory or Path(name)
     with new_directory(directory):
-        _write(directory, name, application, repository or f"localhost/{name}", app_args)
+        image = repository or f"localhost/{name}"
+        _write(directory, name, application, image, app_args)
+        readme = _readme(name, application.name, f"{app.name} -t {image}:{__version__}")
+        (directory / "README.md").write_text(readme, encoding="utf-8")
     click.echo(f"created the chart {name} in {directory}")
     click.echo(f"  sources and test  {directory / 'values.yaml'}")
+    click.echo(f"  how to use it     {directory / 'README.md'}")
     click.echo(f"  install it        helm install {name} {_as_path(directory)}")
 
 
@@ -96,7 +100,9 @@ def _write(
     shutil.copytree(library, directory / "charts" / "wallaroo")
     schema = library / "files" / "values.schema.json"
     (directory / schema.name).write_bytes(schema.read_bytes())
-    (directory / "Chart.yaml").write_text(_metadata(name, application.name), encoding="utf-8")
+    icon = re.search(r"^icon: .*\n", (model / "Chart.yaml").read_text(), re.MULTILINE)
+    metadata = _metadata(name, application.name) + (icon[0] if icon else "")
+    (directory / "Chart.yaml").write_text(metadata, encoding="utf-8")
     values = _values(application, image, app_args)
     (directory / "values.yaml").write_text(values, encoding="utf-8")
 
@@ -115,6 +121,32 @@ dependencies:
     version: {__version__}
     import-values: [defaults]
 """
+
+
+def _readme(name: str, application: str, build: str) -> str:
+    """How to use the chart *name*; *build* are the arguments with which its image is built."""
+    examples = ""
+    for path in sorted(shipped_file("helm/wallaroo/examples").iterdir()):
+        purpose = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        examples += f"- `charts/wallaroo/examples/{path.name}`: {purpose}\n"
+    return f"""\
+# {application}
+
+A Helm chart for the application {application}, which runs on Wallaroo on Spark.
+
+    wallaroo build {build}
+    helm install {name} .
+    helm test {name}
+    wallaroo status {name}
+
+`values.yaml` has the values of this application. `helm show values charts/wallaroo` describes all
+the others.
+
+## Examples
+
+Values by task, to be adapted and added by `helm install {name} . -f FILE`:
+
+{examples}"""
 
 
 def _values(application: Application, image: str, app_args: tuple[str, ...]) -> str:
