@@ -15,7 +15,7 @@ import socket
 import sys
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -42,23 +42,31 @@ def due(pattern: Pattern, rate: int, seconds: float) -> Sequence[float]:
     return list(itertools.accumulate((draw(rate) for _ in range(count - 1)), initial=0.0))
 
 
+def send_on_time(times: Sequence[float], send: Callable[[int, int], object]) -> None:
+    """Send messages at their scheduled *times*, by calls of `send(FIRST, END)`.
+
+    Those that are late go out together. Prints when that began, and the part of a core it took.
+    """
+    used, began, number = time.process_time(), time.monotonic(), 0
+    print(began, flush=True)
+    while number < len(times):
+        now = time.monotonic() - began
+        ready = bisect_right(times, now, number)
+        if ready == number:
+            time.sleep(times[number] - now)
+            continue
+        send(number, ready)
+        number = ready
+    print((time.process_time() - used) / (time.monotonic() - began), flush=True)
+
+
 def send(address: str, file: str, size: int, times: Sequence[float]) -> None:
-    """Send each message of *file* at its scheduled time; those that are late go out together."""
+    """Send each message of *file* at its scheduled time."""
     data = memoryview(Path(file).read_bytes())
     with connected(address) as connection:
         # else the system holds messages back until those before are acknowledged
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        used, began, number = time.process_time(), time.monotonic(), 0
-        print(began, flush=True)
-        while number < len(times):
-            now = time.monotonic() - began
-            ready = bisect_right(times, now, number)
-            if ready == number:
-                time.sleep(times[number] - now)
-                continue
-            connection.sendall(data[number * size : ready * size])
-            number = ready
-        print((time.process_time() - used) / (time.monotonic() - began), flush=True)
+        send_on_time(times, lambda first, end: connection.sendall(data[first * size : end * size]))
         connection.shutdown(socket.SHUT_WR)
         connection.recv(1)
 

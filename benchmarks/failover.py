@@ -109,6 +109,8 @@ class Service:
         return self
 
     def __exit__(self, *_exc: object) -> None:
+        if self._part.runs:
+            self._part.stop()  # what is killed leaves processes that write for a moment
         self._ending.set()
         self._stack.close()
 

@@ -33,6 +33,17 @@ class Latencies:
     cpu: Mapping[str, float]
     """Cores that the processes took, by their kind; `sender` is the benchmark's."""
 
+    @classmethod
+    def of(cls, taken: Sequence[float], cpu: Mapping[str, float]) -> Latencies:
+        """Those of messages that took so many seconds each."""
+        steady = sorted(taken)
+
+        def percentile(part: float) -> float:
+            return 1000 * steady[min(int(part * len(steady)), len(steady) - 1)]
+
+        worst = 1000 * steady[-1]
+        return cls(percentile(0.5), percentile(0.99), percentile(0.999), worst, cpu)
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -101,14 +112,7 @@ def at_rate(
         pattern: How messages arrive.
     """
     times = times_at(probe, rate, seconds + _WARM_UP_S, workers, scratch, options, pattern=pattern)
-    steady = sorted(times.taken[int(rate * _WARM_UP_S) :])
-
-    def percentile(part: float) -> float:
-        return 1000 * steady[min(int(part * len(steady)), len(steady) - 1)]
-
-    return Latencies(
-        percentile(0.5), percentile(0.99), percentile(0.999), 1000 * steady[-1], times.cpu
-    )
+    return Latencies.of(times.taken[int(rate * _WARM_UP_S) :], times.cpu)
 
 
 def times_at(

@@ -1,25 +1,33 @@
-"""Milliseconds from the writing of a record until its output can be read, at a fixed rate."""
+"""Milliseconds from the writing of a record until its output can be read, at a fixed rate.
+
+    python -m benchmarks.kafka.latency BROKERS TOPIC RATE SECONDS
+
+writes orders for all symbols at independent times (see `arrivals`); all of them are rejected.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import threading
+import sys
 import time
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from benchmarks.arrivals import due, send_on_time
 from benchmarks.kafka.ends import PARTITIONS, READING, WRITING
-from benchmarks.kafka.systems import Stream
-from benchmarks.latency import Latencies, Probe, orders
+from benchmarks.kafka.systems import Stream, started
+from benchmarks.latency import Latencies, orders
+from benchmarks.running import said
 
-_TICK_S = 0.005
 _WARM_UP_S = 10.0
 _AT_ONCE = 10_000
 _PATIENCE_S = 60.0
+_SYMBOL = slice(16, 20)
+"""Where a framed order has its symbol, which is the key of its record."""
 
 
 def at_rate(brokers: str, stream: Stream, rate: int, seconds: float) -> Latencies:
-    """Write orders that are all rejected to the first input of *stream*, which a system reads.
+    """Write orders to the first input of *stream*, which a system reads.
 
     Args:
         brokers: The brokers.
@@ -30,66 +38,59 @@ def at_rate(brokers: str, stream: Stream, rate: int, seconds: float) -> Latencie
     Raises:
         RuntimeError: An output is missing.
     """
-    probe, total = orders(), int(rate * (seconds + _WARM_UP_S))
-    sent, taken = [0.0] * total, [0.0] * total
-    ready = threading.Event()
-    arguments = (brokers, stream.out, probe, sent, taken, ready)
-    receiving = threading.Thread(target=_receive, args=arguments, daemon=True)
-    receiving.start()
-    ready.wait(_PATIENCE_S)
-    _send(brokers, stream.inputs[0], probe, rate, sent)
-    receiving.join(_PATIENCE_S)
-    if receiving.is_alive():
-        msg = f"{taken.count(0.0):,} outputs of {total:,} are missing"
-        raise RuntimeError(msg)
-    steady = sorted(taken[int(rate * _WARM_UP_S) :])
-
-    def percentile(part: float) -> float:
-        return 1000 * steady[min(int(part * len(steady)), len(steady) - 1)]
-
-    return Latencies(percentile(0.5), percentile(0.99), percentile(0.999), 1000 * steady[-1], {})
+    times = due("independent", rate, seconds + _WARM_UP_S)
+    options = {"bootstrap.servers": brokers, "group.id": f"latency-{stream.out}"}
+    with contextlib.closing(Consumer({**READING, **options})) as consumer:
+        at = [TopicPartition(stream.out, number) for number in range(PARTITIONS)]
+        for one in at:
+            one.offset = consumer.get_watermark_offsets(one, _PATIENCE_S)[1]
+        consumer.assign(at)
+        command = ("-m", "benchmarks.kafka.latency", brokers, stream.inputs[0], str(rate))
+        sender = started(sys.executable, *command, str(seconds + _WARM_UP_S))
+        began = float(said(sender))
+        arrived = _receive(consumer, len(times))
+        share = float(said(sender))
+        sender.communicate()
+    taken = [end - began - start for start, end in zip(times, arrived, strict=True)]
+    return Latencies.of(taken[int(rate * _WARM_UP_S) :], {"cores of the sender": share})
 
 
-def _send(brokers: str, topic: str, probe: Probe, rate: int, sent: list[float]) -> None:
-    producer = Producer({**WRITING, "bootstrap.servers": brokers, "linger.ms": 0})
+def _receive(consumer: Consumer, count: int) -> list[float]:
+    """When the output of each of *count* orders could be read."""
+    arrived, missing, unpack = [0.0] * count, count, orders().output.unpack
+    heard = time.monotonic()
+    while missing > 0:
+        if (first := consumer.poll(1.0)) is None:
+            if time.monotonic() - heard > _PATIENCE_S:
+                msg = f"{missing:,} outputs of {count:,} are missing"
+                raise RuntimeError(msg)
+            continue
+        messages = [first, *consumer.consume(_AT_ONCE, 0)]
+        heard = time.monotonic()
+        for message in messages:
+            if message.error() is None:
+                (number,) = unpack(message.value() or b"")
+                arrived[number] = heard
+                missing -= 1
+    return arrived
+
+
+def _send(brokers: str, topic: str, rate: int, seconds: float) -> None:
+    times = due("independent", rate, seconds)
+    framed = list(map(orders().message, range(len(times))))
+    # without it, a request for each record takes more of the cores than what is measured
+    producer = Producer({**WRITING, "bootstrap.servers": brokers, "linger.ms": 1})
     producer.list_topics(topic, _PATIENCE_S)
-    total, started, number = len(sent), time.monotonic(), 0
-    while number < total:
-        due = min(total, int((time.monotonic() - started) * rate))
-        values = [probe.message(at)[4:] for at in range(number, due)]
-        sent[number:due] = [time.monotonic()] * (due - number)
-        for value in values:
-            producer.produce(topic, value)
+
+    def send(first: int, end: int) -> None:
+        for order in framed[first:end]:
+            producer.produce(topic, order[4:], order[_SYMBOL])
         producer.poll(0)
-        number = due
-        time.sleep(_TICK_S)
+
+    send_on_time(times, send)
     producer.flush(_PATIENCE_S)
 
 
-def _receive(
-    brokers: str,
-    topic: str,
-    probe: Probe,
-    sent: list[float],
-    taken: list[float],
-    ready: threading.Event,
-) -> None:
-    options = {"bootstrap.servers": brokers, "group.id": f"latency-{topic}"}
-    consumer, missing, unpack = Consumer({**READING, **options}), len(sent), probe.output.unpack
-    ends = [
-        (at, consumer.get_watermark_offsets(TopicPartition(topic, at), _PATIENCE_S)[1])
-        for at in range(PARTITIONS)
-    ]
-    consumer.assign([TopicPartition(topic, *at) for at in ends])
-    ready.set()
-    with contextlib.closing(consumer):
-        while missing > 0:
-            if (first := consumer.poll(1.0)) is None:
-                continue
-            messages = [first, *consumer.consume(_AT_ONCE, 0)]
-            now = time.monotonic()
-            for message in messages:
-                if message.error() is None:
-                    (number,) = unpack(message.value() or b"")
-                    taken[number] = now - sent[number]
-                    missing -= 1
+if __name__ == "__main__":
+    brokers, topic, rate, seconds = sys.argv[1:]
+    _send(brokers, topic, int(rate), float(seconds))

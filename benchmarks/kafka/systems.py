@@ -44,7 +44,7 @@ class Stream:
         self.first = sum(len(records) for _, records in first_records(load, self.inputs))
         first_outputs = 0 if load.first else self.first
         outputs = load.outputs // (59 if load.unit == "bytes" else 1)
-        self._receiver = _process(
+        self._receiver = started(
             *(sys.executable, "-m", "benchmarks.kafka.ends", broker.address, self.out),
             *(str(first_outputs), str(outputs)),
         )
@@ -166,7 +166,7 @@ def peer_running(
     python = str(environment()) if module == "quix_flow" else sys.executable
     pinned = ["taskset", "-c", f"0-{cores - 1}"] if cores else []
     stream.begin()
-    process = _process(
+    process = started(
         *(*pinned, python, "-m", f"benchmarks.peers.{module}", app, broker.address, guarantee),
         *(str(interval_s), str(stream.first), stream.out, *stream.inputs),
     )
@@ -180,7 +180,8 @@ def peer_running(
         process.kill()
 
 
-def _process(*command: str) -> subprocess.Popen[str]:
+def started(*command: str) -> subprocess.Popen[str]:
+    """A process of the benchmark, which prints lines."""
     paths = (BENCHMARKS.parent, BENCHMARKS.parent / "runtime")
     return subprocess.Popen(
         command,

@@ -23,7 +23,12 @@ def application_setup(args: Sequence[str]) -> wallaroo.DeclaredApplication:
 
     def sink(encoder: Any) -> wallaroo.KafkaSinkConfig[Any]:
         return wallaroo.KafkaSinkConfig(
-            out, brokers, encoder, transactions=guarantee == "exactly-once"
+            out,
+            brokers,
+            encoder,
+            transactions=guarantee == "exactly-once",
+            keep_key=False,  # as in the loop, which keeps neither
+            keep_timestamp=False,
         )
 
     builder = wallaroo.ApplicationBuilder(f"{name} on topics")
