@@ -60,7 +60,7 @@ metrics: setup ## regenerate the table of metrics in docs/reference/metrics.md
 commands: setup ## regenerate the reference of commands in docs/reference/commands.md
 	@$(BIN)/python scripts/commands_page.py
 
-pictures: setup ## regenerate the screenshots of the dashboard in docs; requires Chromium
+pictures: setup ## regenerate the screenshot of the dashboard in docs; requires Chromium
 	@$(BIN)/python scripts/screenshots.py
 
 fuzz: setup ## try EXAMPLES=20000 hostile inputs of each kind; findings are kept in tests/fuzz/seeds

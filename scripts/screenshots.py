@@ -1,7 +1,6 @@
-"""Pictures of the dashboard for the documentation: runs Market Spread under a steady stream.
+"""The picture of the dashboard in the documentation: runs Market Spread under a steady stream.
 
-Needs a Chromium on the PATH. Writes docs/dashboard.png, docs/dashboard-dark.png and
-docs/dashboard-narrow.png.
+Needs a Chromium on the PATH. Writes docs/dashboard.png.
 """
 
 from __future__ import annotations
@@ -23,18 +22,13 @@ from tests.dashboard.browser import browser, chromium  # noqa: E402
 from tests.spark.harness import APPS, Receiver, run  # noqa: E402
 
 _STREAM_S = 60.0
-"""Seconds of stream before the pictures: the curves have to show something."""
+"""Seconds of stream before the picture: the curves have to show something."""
 _LOT = 200
 """Messages sent at a time."""
-_PICTURES = {
-    "dashboard": (1360, "light"),
-    "dashboard-dark": (1360, "dark"),
-    "dashboard-narrow": (420, "light"),
-}
 
 
 def main() -> None:
-    """Make the pictures."""
+    """Make the picture."""
     if chromium() is None:
         sys.exit("screenshots: there is no chromium on the PATH; on Debian, apt install chromium")
     listed = symbols()
@@ -52,11 +46,8 @@ def main() -> None:
         running.wait_until_processed()
         for address, data in zip(running.sources.values(), streams, strict=True):
             threading.Thread(target=_send, args=(address, data, ended), daemon=True).start()
-        time.sleep(_STREAM_S)
         with browser() as chrome:
-            url = running.wait_for_event("ready", 0)["dashboard"]
-            for name, (width, theme) in _PICTURES.items():
-                _picture(chrome, url, name, width, theme)
+            _picture(chrome, running.wait_for_event("ready", 0)["dashboard"])
         ended.set()
         running.stop()
 
@@ -75,19 +66,15 @@ def _send(address: str, data: bytes, ended: threading.Event) -> None:
             connection.sendall(bad)
 
 
-def _picture(chrome: Browser, url: str, name: str, width: int, theme: str) -> None:
-    context = chrome.new_context(
-        viewport={"width": width, "height": 900},
-        color_scheme="dark" if theme == "dark" else "light",
-    )
-    page = context.new_page()
+def _picture(chrome: Browser, url: str) -> None:
+    page = chrome.new_page(viewport={"width": 1360, "height": 900}, color_scheme="light")
     page.goto(url)
-    page.locator("#batches tbody tr").first.wait_for()
+    page.locator("#publications tbody tr").first.wait_for()
     page.get_by_label("key", exact=True).fill(page.locator("#keys code").first.inner_text())
     page.get_by_role("button", name="Look up").click()
     page.locator("#state-entities pre").wait_for(timeout=60_000)
-    page.screenshot(path=ROOT / "docs" / f"{name}.png", full_page=True)
-    context.close()
+    time.sleep(_STREAM_S)
+    page.screenshot(path=ROOT / "docs" / "dashboard.png", full_page=True)
 
 
 if __name__ == "__main__":

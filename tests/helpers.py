@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import tarfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import HTTPServer
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,6 +59,17 @@ def processes_below(root: int) -> dict[int, str]:
             below.append(pid)
             found[pid] = command
     return found
+
+
+@contextlib.contextmanager
+def serving(server: HTTPServer) -> Iterator[str]:
+    """Let *server* answer in a thread of its own; yields its host and port."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
 
 
 def wait_until(

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.doctest import DoctestModule
@@ -51,10 +52,33 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Have one process run all tests of a scope, so that what they share starts once."""
     from xdist.scheduler import LoadScopeScheduling
 
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return scope_of(nodeid)
+
+        def _reschedule(self, node: Any) -> None:
+            """Give *node* at least two tests: it runs one only once it knows the next one."""
+            super()._reschedule(node)
+            while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+                super()._reschedule(node)
+
+        def remove_node(self, node: Any) -> str | None:
+            """Give what *node* has not run to others, but not the test in which it ended."""
+            work = self.assigned_work.pop(node)
+            left = (
+                (tests, test) for tests in work.values() for test, run in tests.items() if not run
+            )
+            tests, ended_in = next(left, (None, None))
+            if tests is None:
+                return None
+            tests[ended_in] = True
+            self.workqueue.update(work)
+            for other in self.assigned_work:
+                self._reschedule(other)
+            return ended_in
+
     config.option.loadscopereorder = False  # the order is that of `pytest_collection_modifyitems`
-    scheduler = LoadScopeScheduling(config, log)
-    scheduler._split_scope = scope_of
-    return scheduler
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

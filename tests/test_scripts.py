@@ -17,7 +17,7 @@ from tests.terminal import Terminal
 
 TOOLS = (
     *("bash", "cat", "cksum", "dirname", "env", "flock", "grep", "head", "mktemp", "rm", "sh"),
-    *("stty", "tail", "timeout"),
+    *("mv", "sed", "stty", "tail", "timeout"),
 )
 
 
@@ -96,6 +96,71 @@ def test_setup_asks_on_a_terminal(tree: Path, answer: str, agreed: bool) -> None
 
 
 FOUND = "Found 1 known vulnerability in 1 package\\nName Version ID\\nlib 1.0 PYSEC-2026-1"
+
+
+@pytest.fixture
+def with_packages(tree: Path) -> Path:
+    """The tree with all packages, but not yet the project itself."""
+    programs = tree / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    program(programs, "python", "exit 0")
+    lock = subprocess.check_output(["cksum"], input=b"").decode()  # it is empty
+    (tree / ".venv" / ".complete").write_text(f"{tree} {lock}")
+    return tree
+
+
+def warming_up(tree: Path, script: str) -> None:
+    """Let `wallaroo warm-up` be *script*, and count its calls."""
+    command = f'if [ $1 = warm-up ]; then echo x >>{tree.parent}/calls; {script}; fi; echo "0.1.0"'
+    program(tree / ".venv" / "bin", "wallaroo", command)
+
+
+def warm_ups(tree: Path) -> int:
+    calls = tree.parent / "calls"
+    return len(calls.read_text().splitlines()) if calls.exists() else 0
+
+
+@pytest.mark.parametrize("failing", ["echo why; exit 1", "kill -9 $PPID; exit 1"])
+def test_what_failed_or_was_killed_in_setup_is_tried_again_alone(
+    failing: str, with_packages: Path
+) -> None:
+    warming_up(with_packages, failing)
+    for times in (1, 2):
+        done = call(with_packages, "setup")
+        assert warm_ups(with_packages) == times
+        if "kill" in failing:
+            assert done.returncode == -9
+        else:
+            assert done.returncode == 0
+            assert "that failed (all it told is in .venv/setup.log)" in done.stdout
+            assert "the next call of make tries it again" in done.stdout
+            assert "why" in (with_packages / ".venv" / "setup.log").read_text()
+    warming_up(with_packages, "exit 0")
+    assert call(with_packages, "setup").stdout.endswith("setup: .venv is up to date\n")
+    assert call(with_packages, "setup").stdout == "setup: .venv is up to date\n"
+    assert warm_ups(with_packages) == 3
+
+
+def test_packages_are_not_downloaded_again_after_the_project_could_not_be_installed(
+    with_packages: Path,
+) -> None:
+    python = with_packages / ".venv" / "bin" / "python"
+    python.write_text('#!/bin/sh\n[ "$2" != pip ]\n')  # pip fails
+    for _ in range(2):
+        done = call(with_packages, "setup")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "installing wallaroo itself failed" in done.stderr
+    python.write_text("#!/bin/sh\nexit 0\n")
+    warming_up(with_packages, "exit 0")
+    assert call(with_packages, "setup").stdout.splitlines()[-1].startswith("setup: ready: 0.1.0")
+
+
+def test_what_cannot_work_in_setup_is_not_tried_again(with_packages: Path) -> None:
+    warming_up(with_packages, "echo 'Error: only Java 25 or newer'; exit 2")
+    said = call(with_packages, "setup").stdout
+    assert "not shared, so starts take longer: only Java 25 or newer\n" in said
+    assert said.splitlines()[-1].startswith("setup: ready: 0.1.0 in ")
+    assert call(with_packages, "setup").stdout == "setup: .venv is up to date\n"
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ def test_the_threat_model_says_of_each_role_what_it_can_do_and_what_not(role: st
         f"`receive.message.max.bytes` ({memory.BOUND_BYTES // 1_000_000} MB) of contents, then a "
         f"dead letter | {memory.TIMES} times its contents, and {memory.RECORD_BYTES / 1000} kB for "
         "each record | gateway",
-        f"raise the limit by {memory.TIMES} × {memory.BOUND_BYTES // 1_000_000} MB; otherwise by "
-        f"{memory.TIMES} × 1,030 × `max.message.bytes`",
+        f"{memory.TIMES} × 1,030 × `kafka.maxBatchBytes`",
+        f"is enough: {memory.TIMES} × {memory.BOUND_BYTES // 1_000_000} MB",
         f"{JournalLimits().memory_bytes // MIB} MiB, then sources wait | "
         f"{JournalLimits().memory_bytes // MIB} MiB | gateway",
     ],
@@ -114,6 +114,7 @@ def test_the_charts_have_the_memory_that_the_page_names() -> None:
     assert f"and {executor[1]} times what is in progress at a time" in PAGE
     assert executor[1:] == (str(TO_STATE), "16")
     assert gateway[2] == "0"
+    assert f"mul {memory.TIMES * 1030} (int64 .Values.kafka.maxBatchBytes)" in templates
     assert (
         f"the largest frame ({VALUES['exports']['defaults']['maxFrameBytes'] // MIB} MiB)" in PAGE
     )

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.dashboard.browser import browser, chromium
-from tests.helpers import ROOT
+from tests.helpers import ROOT, serving
 
 PAGES = sorted((*ROOT.glob("docs/**/*.md"), ROOT / "README.md"))
 _FENCE = re.compile(r'^ *```(\w*)(?: title="[^"\n]*")?\n(.*?)^ *```$', re.MULTILINE | re.DOTALL)
@@ -35,7 +34,7 @@ SUBJECTS = {
     "map": "operators",
     "flat map": "operators",
     "branch": "operators",
-    "split": "operators",
+    "split": "recipes",
     "merge": "operators",
     "union": "operators",
     "broadcast": "recipes",
@@ -150,12 +149,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     assert done.returncode == 0, done.stderr
     handler = functools.partial(_Quiet, directory=str(built))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as address:
+        yield f"http://{address}"
 
 
 class _Quiet(SimpleHTTPRequestHandler):

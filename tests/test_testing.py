@@ -35,7 +35,7 @@ def application(*encoders: Any) -> Any:
 def test_outputs_are_told_by_sink_and_all_together() -> None:
     result = simulate(application(str, lambda n: b"%d!" % n), [("words", b"a"), ("words", b"b")])
     assert result.outputs == [b"1", b"1!", b"2", b"2!"]
-    assert result.by_sink == {"words 1": [b"1", b"2"], "words 2": [b"1!", b"2!"]}
+    assert result.by_sink == {"words": [b"1", b"2"], "words 2": [b"1!", b"2!"]}
 
 
 def test_state_is_told_by_partition_and_key() -> None:
@@ -51,7 +51,7 @@ def test_one_encoder_that_raises_does_not_keep_the_other_from_sending() -> None:
     result = simulate(application(lambda n: n / 0, str), [("words", b"a")])
     assert result.outputs == [b"1"]
     assert [(step, type(error)) for _, step, _, error in result.set_aside] == [
-        ("encoder", ZeroDivisionError)
+        ("encoder of words", ZeroDivisionError)
     ]
 
 

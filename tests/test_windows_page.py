@@ -17,4 +17,4 @@ def test_an_example_does_what_it_shows(number: int, tmp_path: Path) -> None:
 
 
 def test_every_example_is_found() -> None:
-    assert len(PAGE.examples) == len(PAGE.blocks) - 1 == 6
+    assert len(PAGE.examples) == len(PAGE.blocks) - 1 == 7

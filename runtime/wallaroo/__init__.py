@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from wallaroo.api.addresses import tcp_parse_input_addrs, tcp_parse_output_addrs
 from wallaroo.api.aggregations import Aggregation, Window
+from wallaroo.api.approximate import ApproxDistinct
 from wallaroo.api.base_classes import (
     Computation,
     ComputationMulti,
@@ -46,6 +47,19 @@ from wallaroo.api.gathered_functions import computation_async, computation_batch
 from wallaroo.api.joins import asof_join, interval_join, table_join
 from wallaroo.api.migrations import migrate
 from wallaroo.api.pipeline import Pipeline, WindowedPipeline, build_application, source
+from wallaroo.api.ready_aggregations import (
+    Aggregated,
+    Aggregations,
+    Collect,
+    Count,
+    First,
+    Last,
+    Max,
+    Mean,
+    Min,
+    Sum,
+    Top,
+)
 from wallaroo.api.retries import retries
 from wallaroo.api.state_functions import state_computation, state_computation_multi
 from wallaroo.api.timers import Timers
@@ -56,7 +70,11 @@ from wallaroo.connectors.csv.config import CSVSourceConfig
 from wallaroo.connectors.files.config import FileSinkConfig, FileSourceConfig
 from wallaroo.connectors.generators.config import GenSourceConfig
 from wallaroo.connectors.http.config import HTTPSourceConfig
-from wallaroo.connectors.kafka.config import KafkaSinkConfig, KafkaSourceConfig
+from wallaroo.connectors.kafka.config import (
+    KafkaDeadLetters,
+    KafkaSinkConfig,
+    KafkaSourceConfig,
+)
 from wallaroo.connectors.kafka.options import (
     CustomKafkaSinkCLIParser,
     CustomKafkaSourceCLIParser,
@@ -66,6 +84,7 @@ from wallaroo.connectors.kafka.options import (
     kafka_parse_source_options,
 )
 from wallaroo.connectors.kafka.records import KafkaRecord
+from wallaroo.connectors.kafka.topic import TopicSettings
 from wallaroo.connectors.parquet.config import ParquetSinkConfig, ParquetSourceConfig
 from wallaroo.connectors.python.config import SinkConfig, SourceConfig
 from wallaroo.connectors.sql.config import SQLSinkConfig
@@ -81,12 +100,17 @@ from wallaroo.errors import (
 )
 
 __all__ = [
+    "Aggregated",
     "Aggregation",
+    "Aggregations",
     "ApplicationBuilder",
     "ApplicationError",
+    "ApproxDistinct",
     "CSVSourceConfig",
+    "Collect",
     "Computation",
     "ComputationMulti",
+    "Count",
     "CustomKafkaSinkCLIParser",
     "CustomKafkaSourceCLIParser",
     "DeclaredApplication",
@@ -97,14 +121,20 @@ __all__ = [
     "Encoder",
     "FileSinkConfig",
     "FileSourceConfig",
+    "First",
     "FrameError",
     "GenSourceConfig",
     "HTTPSourceConfig",
+    "KafkaDeadLetters",
     "KafkaRecord",
     "KafkaSinkConfig",
     "KafkaSourceConfig",
     "KeyExtractor",
+    "Last",
+    "Max",
+    "Mean",
     "MessageSource",
+    "Min",
     "OctetDecoder",
     "OctetEncoder",
     "OutputSink",
@@ -118,9 +148,12 @@ __all__ = [
     "SourceConfig",
     "StateComputation",
     "StateComputationMulti",
+    "Sum",
     "TCPSinkConfig",
     "TCPSourceConfig",
     "Timers",
+    "Top",
+    "TopicSettings",
     "UsageError",
     "WallarooError",
     "WallarooParameterError",

@@ -78,6 +78,8 @@ ACCEPT = "--accept-lost-journal"
 """Option that lets an application resume without what a log had, or with repeated outputs."""
 SKIP = "--skip-damaged"
 """Option that lets an application resume without damaged messages and outputs."""
+SKIP_LOST = "start once with --on-lost skip, or set on_lost='skip' in the code"
+"""What to do to continue with what a topic, file, directory or database has not lost."""
 RESTORE = "restore the log and the checkpoint from copies made at the same time"
 """What to do about a damaged file that nothing else can replace."""
 

@@ -31,9 +31,8 @@ def confirm(history: Path) -> tuple[bool, str]:
             ["go", "run", "."],
             cwd=_CHECKER,
             stdin=lines,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            capture_output=True,  # apart, as Go tells what it downloads
             text=True,
             check=False,
         )
-    return checked.returncode == 0, checked.stdout.strip()
+    return checked.returncode == 0, (checked.stdout or checked.stderr).strip()

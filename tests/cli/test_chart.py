@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 
 from tests.charts.harness import SdkHelm
 from tests.helpers import ROOT
+from wallaroo import __version__
 from wallaroo.cli.main import main
 
 APPLICATION = """\
@@ -83,6 +85,23 @@ def test_a_chart_installs_the_application_and_needs_no_other_file(
         for container in o["spec"]["template"]["spec"]["containers"]
     }
     assert images == {"localhost/market-spread:0.1.0"}
+
+
+def test_a_chart_has_an_icon_and_tells_how_to_use_it(tmp_path: Path, helm: SdkHelm) -> None:
+    chart = tmp_path / "chart"
+    code, said = write(
+        application(tmp_path, "Votes", "votes"), "--directory", str(chart), "--repository", "r/v"
+    )
+    assert code == 0, said
+    assert helm.lint(chart) == []
+    assert yaml.safe_load((chart / "Chart.yaml").read_text())["icon"].startswith("data:image/svg")
+    readme = (chart / "README.md").read_text()
+    assert f"wallaroo build application.py -t r/v:{__version__}\n" in readme
+    assert "helm install votes .\n" in readme
+    examples = {example.name for example in (chart / "charts/wallaroo/examples").iterdir()}
+    assert (
+        set(re.findall(r"^- `charts/wallaroo/examples/(.+?)`: ", readme, re.MULTILINE)) == examples
+    )
 
 
 def test_names_of_any_kind_become_those_that_kubernetes_takes(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.gateway.harness import opened
 from tests.golden import PRESENT
-from tests.helpers import unpack
+from tests.helpers import PATIENCE_S, ROOT, unpack
 from wallaroo.cli.main import main
+from wallaroo.errors import RuntimeFailure
 
 APPLICATION = """
 import wallaroo
@@ -71,3 +75,40 @@ def test_a_state_that_was_removed_is_said_to_be_unused(tmp_path: Path, state_dir
     assert rehearsed(check(tmp_path, state_dir)) == [
         "  state 'totals': leaves 3 entities unused, as no step has this state"
     ]
+
+
+def test_a_source_that_is_gone_and_for_which_messages_wait_is_an_error(
+    tmp_path: Path, state_dir: Path
+) -> None:
+    waiting = shutil.copytree(state_dir, tmp_path / "waiting")
+    with opened(waiting, sources=["Plain"], sinks=["Plain"]) as store:
+        store.journal.submit(0, 1, b"message")
+        assert store.journal.flush(PATIENCE_S)
+    result = check(tmp_path, waiting, "totals")
+    with pytest.raises(RuntimeFailure) as refused, opened(tmp_path / "state", sources=["Plain 0"]):
+        pass
+    assert result.exit_code == 1
+    assert "has 1 message of the source 'Plain' to be processed, and" in result.stderr
+    assert str(refused.value) in result.stderr
+
+
+def test_a_migration_that_does_not_return_is_named(tmp_path: Path, state_dir: Path) -> None:
+    hanging = """
+import threading
+
+@wallaroo.migrate(Total, from_version=1)
+def migrated(fields):
+    threading.Event().wait()
+"""
+    (tmp_path / "migrating.py").write_text(APPLICATION + hanging)
+    command = ["check", f"{tmp_path}/migrating.py", "--function-timeout", "0.2", "--state-dir"]
+    done = subprocess.run(  # apart, as the class is that of other tests
+        [sys.executable, "-m", "wallaroo", *command, str(state_dir), "--", "totals"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 1
+    assert f"migrating.py:17: state in {state_dir}: migrated has not returned" in done.stderr

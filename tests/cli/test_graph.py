@@ -140,7 +140,7 @@ def test_state_without_a_key_is_one_entity() -> None:
     assert [state.detail for state in drawn.states] == ["Count · one entity"]
     assert ways(drawn)[:3] == [
         ("source A", "", "stateful step count"),
-        ("stateful step count", "", "sink A 1"),
+        ("stateful step count", "", "sink A"),
         ("stateful step count", "", "sink A 2"),
     ]
 

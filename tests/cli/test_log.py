@@ -41,7 +41,8 @@ def records(directory: Path, *arguments: str) -> list[dict[str, Any]]:
 @contextlib.contextmanager
 def in_use(directory: Path) -> Iterator[Store]:
     """A store with a message, a position, and a chunk that was published and delivered."""
-    with opened(directory, application="Echo") as store:
+    sources = ["lines", "orders"]
+    with opened(directory, application="Echo", sources=sources, sinks=["totals"]) as store:
         store.journal.submit(1, 2, U32.frame(b"\x1b[2J") + U32.frame(b"b"))
         store.journal.submit(0, 0, b"", None, Reached("lines", b"4711"))
         store.journal.submit(0, 1, b"c", (StreamName(0, "mine"), 9))
@@ -65,16 +66,16 @@ def test_each_record_is_a_line_with_what_it_says(written: Path) -> None:
     assert lines[0].split()[1] == "snapshot"
     assert "tables of 'Echo' as of offset 0" in lines[0]
     for said in (
-        "2 messages of source 1, offsets 0 to 1",
+        "2 messages of source 'orders', offsets 0 to 1",
         "'lines' is read up to b'4711'",
-        "1 message of source 0, offset 2; stream 'mine' up to its message 9",
-        "outputs 1 to 2 of sink 0",
-        "chunk 3, messages before 3; 2 outputs for sink 0; 5 bytes of changes of state",
-        "the receiver of sink 0 has outputs up to 2",
+        "1 message of source 'lines', offset 2; stream 'mine' up to its message 9",
+        "outputs 1 to 2 of sink 'totals'",
+        "chunk 3, messages before 3; 2 outputs for sink 'totals'; 5 bytes of changes of state",
+        "the receiver of sink 'totals' has outputs up to 2",
         "the clock shows 20",
     ):
         assert [line for line in lines if said in line], said
-    (messages,) = [line for line in lines if "of source 1" in line]
+    (messages,) = [line for line in lines if "of source 'orders'" in line]
     assert messages.split()[2].startswith("20")
     assert "[2J" not in messages
 
@@ -102,18 +103,51 @@ def test_kinds_and_numbers_choose_records(written: Path) -> None:
 def test_json_has_everything_but_data(written: Path) -> None:
     (published,) = records(written, "--kind", "published")
     assert published["query"] == "run"
-    assert published["outputs"] == {"0": 2}
+    assert published["outputs"] == {"totals": 2}
     assert published["changes"] == [[3, 0, 5]]
     snapshot, *_ = records(written, "--kind", "snapshot")
     assert snapshot["tables"]["application"] == "Echo"
+    assert snapshot["tables"]["names"] == {"sources": ["lines", "orders"], "sinks": ["totals"]}
     reached = [record["more"] for record in records(written, "--kind", "messages")]
     assert {"reached": ["lines", "4711"]} in reached
+
+
+def test_sources_and_sinks_have_the_names_that_they_had_when_a_record_was_written(
+    written: Path,
+) -> None:
+    with opened(written, sources=["orders", "new"], sinks=["new", "totals"]) as store:
+        store.journal.submit(0, 1, b"d", (StreamName(0, "mine"), 1))
+        store.journal.submit(1, 1, b"e")
+        assert store.journal.flush(PATIENCE_S)
+        publish(store, finished(4, outputs(b"new"), outputs(b"out", to=1)))
+        store.outbox.delivered(1, 3)
+    messages = records(written, "--kind", "messages")
+    assert [one["source"] for one in messages] == ["orders", "lines", "lines", "orders", "new"]
+    assert [one["more"]["stream"][0] for one in messages if "stream" in one["more"]] == [
+        "lines",
+        "orders",
+    ]
+    made = records(written, "--kind", "outputs")
+    assert [(one["sink"], one["first"]) for one in made] == [
+        ("totals", 1),
+        ("new", 1),
+        ("totals", 3),
+    ]
+    (*_, published) = records(written, "--kind", "published")
+    assert published["outputs"] == {"new": 1, "totals": 1}
+    lines = show(written, "--kind", "delivered").stdout.splitlines()
+    assert [line.partition("the receiver of ")[2] for line in lines] == [
+        "sink 'totals' has outputs up to 2",
+        "sink 'totals' has outputs up to 3",
+    ]
+    (*_, snapshot) = records(written, "--kind", "snapshot")
+    assert snapshot["tables"]["journal"]["accepted"] == {"lines": 1, "orders": 2}
 
 
 def test_it_is_read_while_a_gateway_writes_it(tmp_path: Path) -> None:
     with in_use(tmp_path) as store:
         before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
-        assert "outputs 1 to 2 of sink 0" in show(tmp_path).stdout
+        assert "outputs 1 to 2 of sink 'totals'" in show(tmp_path).stdout
         assert {file: file.read_bytes() for file in before} == before
         store.journal.submit(0, 1, b"more")
         assert store.journal.flush(PATIENCE_S)
@@ -126,7 +160,7 @@ def test_a_refused_output_is_counted(tmp_path: Path) -> None:
         publish(store, finished(4, outputs(b"x")))
         store.outbox.delivered(0, 3, refused=[RefusedOutput(letter, b"x")])
     (line,) = [one for one in show(tmp_path).stdout.splitlines() if "refused" in one]
-    assert line.endswith("the receiver of sink 0 has outputs up to 3; 1 output refused")
+    assert line.endswith("the receiver of sink 'totals' has outputs up to 3; 1 output refused")
 
 
 def test_damage_is_named_after_the_records_before_it(written: Path) -> None:

@@ -35,10 +35,12 @@ HOMONYMS = {
     "--framing": "of what is sent, of what is received",
     "--listen": "where outputs are received, the internal API",
     "--output": "a file, a format",
+    "--source": "of dead letters, of topics",
     "--to": "a source, a file",
 }
 """Names of options that are different things in different commands."""
 OTHER_DEFAULTS = {
+    ("check", "--function-timeout"): "10.0",
     ("demo", "--workers"): "2",
     ("driver", "--master"): KUBERNETES,
     ("run", "--ui"): "127.0.0.1:7990",
@@ -60,6 +62,7 @@ GATEWAY_ARGUMENTS = {
     "--out-tls-key": "out.key",
     "--out-tls-ca": "out-ca.pem",
     "--skip-damaged": "",
+    "--on-lost": "skip",
     "--trace-one-in": "5",
     "--state-dir": "state",
     "--listen": "http://[::1]:7900",

@@ -42,6 +42,15 @@ def test_files_of_frames_go_to_the_sources_that_are_named(tmp_path: Path) -> Non
     assert done.stderr.startswith("400 messages, ")
 
 
+def test_frames_have_the_header_that_the_source_takes(tmp_path: Path) -> None:
+    app, given = tmp_path / "short.py", b"\0\1a\0\2bc"
+    text = (APPS / "word_count" / "application.py").read_text()
+    app.write_text(
+        text.replace('header_length=4, length_fmt=">I"', 'header_length=2, length_fmt=">H"')
+    )
+    assert simulate(str(app), given=given).stdout == "a => 1\nbc => 1\n"
+
+
 def test_dead_letters_are_told_with_their_place(tmp_path: Path) -> None:
     done = simulate(str(APPS / "word_count"), given=b"one\n\xff\n")
     assert done.stdout == "one => 1\n"

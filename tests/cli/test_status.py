@@ -162,6 +162,15 @@ def test_the_table_tells_all_of_a_release_that_is_well(votes: Votes) -> None:
     ]
 
 
+def test_the_table_tells_for_what_sources_wait(
+    votes: Votes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = "waits for table 'Names' (12 records left)"
+    monkeypatch.setitem(GATEWAY, "sources", [{**GATEWAY["sources"][0], "waits": waits}])  # type: ignore[index]
+    _, said = votes.status()
+    assert f"45\nVotes {waits}\n\nno problems" in said
+
+
 def test_the_json_tells_all_that_the_table_tells(votes: Votes) -> None:
     code, said = votes.status("--output", "json", "--namespace", "here", "--context", "c")
     assert code == 0
@@ -234,13 +243,15 @@ def test_a_missing_pod_is_told_with_what_its_controller_says(votes: Votes) -> No
 def test_what_gateway_and_driver_tell_of_problems_is_among_them(votes: Votes) -> None:
     sink = {"name": "Votes", "where": "results:7002", "problem": "Connection refused"}
     gateway = GATEWAY | {"sinks": [sink], "set_aside": 4}
-    driver = DRIVER | {"last_error": "KeyError: 'x' in count (votes.py:9)"}
+    stalled = "45 messages waiting, nothing published for 42 s"
+    driver = DRIVER | {"last_error": "KeyError: 'x' in count (votes.py:9)", "problem": stalled}
     path = BASE + "/pods/votes-{}-0:7980/proxy/status"
     votes.api.answers[path.format("gateway")] = lambda _: (200, gateway)
     votes.api.answers[path.format("driver")] = lambda _: (200, driver)
     assert votes.problems() == [
         "sink Votes at results:7002: Connection refused",
         "4 messages could not be processed: see the driver's log",
+        f"{stalled} (the driver is running): see its log",
         "last error: KeyError: 'x' in count (votes.py:9)",
     ]
 

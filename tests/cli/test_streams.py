@@ -123,6 +123,70 @@ def test_lines_that_are_sent_raw_count_as_messages(source: Source) -> None:
     assert "sent 3 messages" in result.output
 
 
+APPLICATION = """
+import wallaroo
+
+@wallaroo.decoder(header_length=2, length_fmt=">H")
+def short(payload):
+    return payload
+
+@wallaroo.decoder(header_length=3, length_fmt=lambda header: int(header))
+def digits(payload):
+    return payload
+
+def application_setup(args):
+    builder = wallaroo.ApplicationBuilder("Taking")
+    for number, options in enumerate({sources}):
+        options = {{"decoder": bytes.decode, **options}}
+        source = wallaroo.TCPSourceConfig("127.0.0.1", options.pop("port", 7), **options)
+        builder.new_pipeline(f"p{{number}}", source).done()
+    return builder.build()
+"""
+
+
+def application(directory: Path, *sources: str) -> str:
+    """An application whose sources have these options."""
+    file = directory / "taking.py"
+    file.write_text(APPLICATION.format(sources=f"[{', '.join(sources)}]"))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("options", "stdin", "taken"),
+    [
+        ("dict(framing='lines')", b"a\r\nb", b"a\nb\n"),
+        ("dict(framing='lines')", U32.frame(b"a") + U32.frame(b"b"), b"a\nb\n"),
+        ("dict(framing=b'\\r\\n')", b"a\nb\n", b"a\r\nb\r\n"),
+        ("dict(framing=b';')", b"a;b\n;", b"a;b\n;"),
+        ("dict(framing=2)", b"abcd\n\n", b"abcd\n\n"),
+        ("dict(decoder=short)", b"a\nbc\n", b"\0\1a\0\2bc"),
+        ("dict(decoder=short)", b"\0\1a\0\2bc", b"\0\1a\0\2bc"),
+        ("dict(decoder=digits)", b"a\nbc\n", b"001a002bc"),
+    ],
+)
+def test_messages_are_sent_as_the_source_of_an_application_takes_them(
+    options: str, stdin: bytes, taken: bytes, source: Source, tmp_path: Path
+) -> None:
+    result = send("-", application(tmp_path, options), "--to", source.address, stdin=stdin)
+    source.close()
+    assert (result.exit_code, source.taken) == (0, taken), result.output
+
+
+def test_the_port_selects_the_source(source: Source, tmp_path: Path) -> None:
+    port = source.address.partition(":")[2]
+    app = application(tmp_path, "dict(framing='lines')", f"dict(decoder=short, port={port})")
+    result = send("-", app, "--to", source.address, stdin=b"a\n")
+    source.close()
+    assert (result.exit_code, source.taken) == (0, b"\0\1a"), result.output
+
+
+def test_a_line_that_the_source_cannot_take_is_told(source: Source, tmp_path: Path) -> None:
+    app = application(tmp_path, "dict(decoder=short)")
+    result = send("-", app, "--to", source.address, stdin=b"a" * 2**16)
+    assert result.exit_code == 1
+    assert "the source's header cannot hold the length of a message: " in result.output
+
+
 def test_a_file_is_sent_as_often_as_asked(source: Source, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("to\nbe")
     result = send(

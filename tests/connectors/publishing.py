@@ -30,7 +30,7 @@ class PublishingOutbox:
         self.store = Store(self._directory)
         self.outbox = self.store.outbox
         self.outbox.refusals = self.refusals
-        self.context = ConnectorContext(self.store.journal, self.outbox)
+        self.context = ConnectorContext(self.store.journal, self.outbox, application="app")
 
     def close(self) -> None:
         self.store.close()

@@ -44,6 +44,10 @@ class Report:
     """Messages processed within 0.05 to 0.1 s."""
     slow: int = 0
     """Messages processed within 2 to 3 s."""
+    quickest: int = 0
+    """Messages processed within 1 ms."""
+    slowest: int = 0
+    """Messages processed within 600 to 1,800 s."""
     outputs: int = 0
     delivered: int = 0
     backlog: int = 0
@@ -57,6 +61,8 @@ class Report:
     query_restarts: int = 0
     problem: str | None = None
     """Why the source fails."""
+    waits: str | None = None
+    """For which table the source waits."""
     hot_keys: Sequence[HotKey] = ()
     publications: Sequence[Publication] = ()
     errors: Sequence[KnownError] = ()
@@ -71,10 +77,15 @@ class Report:
 
     @property
     def accepted(self) -> int:
-        return self.fast + self.slow + self.set_aside + self.backlog
+        return self.processed + self.set_aside + self.backlog
+
+    @property
+    def processed(self) -> int:
+        return self.quickest + self.fast + self.slow + self.slowest
 
     def status(self) -> GatewayStatus:
         source = SourceStatus(PIPELINE, "127.0.0.1:7010", self.accepted, self.backlog)
+        source = replace(source, waits=self.waits)
         if self.problem is not None:
             source = replace(source, failures=1, problem=self.problem)
         return GatewayStatus(
@@ -98,7 +109,8 @@ class Report:
         latencies = [0] * (len(catalogue.LATENCY_BOUNDS_S) + 1)
         latencies[catalogue.LATENCY_BOUNDS_S.index(FAST)] = self.fast
         latencies[catalogue.LATENCY_BOUNDS_S.index(SLOW)] = self.slow
-        processed = self.fast + self.slow
+        latencies[0], latencies[-2] = self.quickest, self.slowest
+        processed = self.processed
         decoder, encoder = (PIPELINE, "decoder"), (PIPELINE, "encoder")
         split, count = (PIPELINE, "split into words"), (PIPELINE, "Count Word")
         return [

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import wallaroo
+from tests.applications.counting import as_line, decode
 from tests.dashboard.feed import PIPELINE, START, Dashboard, Feed, serving
 from wallaroo.engine.realtime.metrics import KnownError
 from wallaroo.metrics import catalogue
@@ -20,6 +21,8 @@ from wallaroo.wire.records import FailedMessage
 TOKEN = "let me change things"
 WINDOWED = "Readings"
 """The pipeline, source and sink of `windowed`."""
+WIDE_NAME = "WWWWWMMMMM_WWWWWMMMMM_WW"
+"""As long as names in the graph can be, with the widest letters."""
 LONG = "ValueError: the reading of the sensor in the north wing is not a number but 'n/a'"
 
 
@@ -118,6 +121,32 @@ def paused(feed: Feed, dashboard: Dashboard) -> None:
         dashboard.viewer.snapshot(feed.monotonic())
 
 
+def starting(feed: Feed, dashboard: Dashboard) -> None:
+    """The source waits for a table."""
+    feed.set(10, waits="waits for table 'Dates' (1,234 records left)", alive=2)
+    dashboard.viewer.snapshot(feed.monotonic())
+
+
+def recovered(feed: Feed, dashboard: Dashboard) -> None:
+    """The gateway was away for two minutes, and what has waited is processed."""
+    feed.set(quickest=2_000_000)
+    failing(feed, dashboard)
+    feed.set(1, away=True)
+    for _ in range(12):
+        feed.set(10)
+        dashboard.viewer.snapshot(feed.monotonic())
+    for number in range(1, 7):
+        feed.set(
+            10,
+            away=False,
+            backlog=6_000_000 - 1_000_000 * number,
+            waited_s=86_340.0,
+            slowest=500_000 * number,
+            sink_problem=None,
+        )
+        dashboard.viewer.snapshot(feed.monotonic())
+
+
 def windowed() -> Application:
     """An application with windows."""
 
@@ -148,11 +177,10 @@ def with_windows(feed: Feed, application: Application, *, late: int = 0) -> None
     """Let *feed* report windows that are open, and *late* messages."""
     (state,) = (name for name, part in application.partitions.items() if part.windows)
     (step,) = (step.name for step in application.pipelines[0].trunk.walk())
-    latencies = [0] * (len(catalogue.LATENCY_BOUNDS_S) + 1)
     feed.set(
         late=late,
         more=[
-            Sample(catalogue.LATENCY, (WINDOWED,), Distribution(tuple(latencies), 0.0)),
+            Sample(catalogue.LATENCY, (WINDOWED,), no_latencies()),
             Sample(catalogue.OPEN_WINDOWS, (state,), 1_234),
             Sample(catalogue.STATE_ENTITIES, (state,), 56),
             Sample(catalogue.WATERMARK, (state,), START - 90),
@@ -161,6 +189,38 @@ def with_windows(feed: Feed, application: Application, *, late: int = 0) -> None
             Sample(catalogue.STEP_SECONDS, (WINDOWED, step), Distribution((4,), 20e-6)),
         ],
     )
+
+
+def large(feed: Feed) -> Application:
+    """An application of many pipelines whose names have wide letters; *feed* reports much of it."""
+    computation = wallaroo.computation(name=WIDE_NAME)(str)
+    minutes = wallaroo.range_windows(wallaroo.minutes(1)).over(Latest)
+
+    def key(line: str) -> str:
+        return line
+
+    key.__name__ = WIDE_NAME
+    builder, more = wallaroo.ApplicationBuilder("Large"), []
+    for number in range(6):
+        name = f"{WIDE_NAME} {number}"
+        builder.new_pipeline(name, wallaroo.TCPSourceConfig("", 0, decode))
+        builder.to(computation).to_windows(minutes, name, wallaroo.partition(key))
+        builder.to_sink(wallaroo.TCPSinkConfig("127.0.0.1", 7002, as_line))
+        more += [
+            Sample(catalogue.LATENCY, (name,), no_latencies()),
+            Sample(catalogue.SET_ASIDE, (name, "Latest"), 123_456),
+            Sample(catalogue.LATE, (name, "Latest"), 123_456),
+            Sample(catalogue.STEP_SECONDS, (name, "Latest"), Distribution((4,), 0.02)),
+            Sample(catalogue.OPEN_WINDOWS, (name,), 123_456),
+            Sample(catalogue.STATE_ENTITIES, (name,), 123_456),
+        ]
+    feed.set(more=more)
+    return resolve(builder.build())
+
+
+def no_latencies() -> Distribution:
+    """The latencies of no message."""
+    return Distribution((0,) * (len(catalogue.LATENCY_BOUNDS_S) + 1), 0.0)
 
 
 def _failed(step: str, place: str, error: str) -> FailedMessage:

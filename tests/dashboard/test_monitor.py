@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 
 import wallaroo
-from tests.applications import joining
+from tests.applications import counting, joining
 from tests.dashboard.feed import FAST, PIPELINE, SLOW, START, Feed, serving
 from tests.dashboard.viewer import Viewer
 from tests.helpers import PATIENCE_S, WORD_COUNT
 from wallaroo.dashboard.monitor import Watch
 from wallaroo.engine.realtime.metrics import KnownError
-from wallaroo.metrics.catalogue import OPEN_WINDOWS
+from wallaroo.metrics.catalogue import OPEN_WINDOWS, SET_ASIDE, STEP_RESULTS, STEP_SECONDS
 from wallaroo.metrics.samples import Distribution, HotKey, Sample
 from wallaroo.resolution.application import resolve
 from wallaroo.system.restarts import Restart
@@ -105,6 +105,45 @@ def test_each_node_of_the_graph_has_its_metrics(feed: Feed, viewer: Viewer) -> N
     assert split["microseconds"] == pytest.approx(5)
     assert (count["rate"], sink["rate"]) == (30, 30)
     assert nodes[described["states"][0]["id"]] == {"entities": 26}
+
+
+def test_failed_keys_are_shown_where_they_lead_and_each_encoder_has_its_own_metrics(
+    feed: Feed,
+) -> None:
+    @wallaroo.computation(name="shout")
+    def shout(line: str) -> str:
+        return line.upper()
+
+    @wallaroo.state_computation(name="count", state=counting.Count)
+    def count(line: str, _: counting.Count) -> str:
+        return line
+
+    sinks = [wallaroo.TCPSinkConfig("", port, counting.as_line) for port in (0, 1)]
+    lines = wallaroo.source(PIPELINE, wallaroo.TCPSourceConfig("", 0, counting.decode))
+    shouted = lines.key_by(counting.whole).to(shout).key_by(counting.whole)
+    named = shouted.to(count).to_sinks([sinks[0].named("archive"), sinks[1]])
+    application = resolve(wallaroo.build_application("Counting", named))
+    archive, other = ((PIPELINE, f"encoder of {name}") for name in ("archive", f"{PIPELINE} 2"))
+    with serving(feed, application=application) as dashboard:
+        dashboard.viewer.snapshot(START)
+        feed.set(
+            10,
+            more=[
+                Sample(SET_ASIDE, (PIPELINE, "key_by whole"), 4),
+                Sample(SET_ASIDE, (PIPELINE, "key of count"), 2),
+                Sample(STEP_RESULTS, archive, 100),
+                Sample(STEP_RESULTS, other, 20),
+                Sample(STEP_SECONDS, archive, Distribution((1,), 7e-6)),
+                Sample(STEP_SECONDS, other, Distribution((1,), 90e-6)),
+            ],
+        )
+        snapshot = dashboard.viewer.snapshot(START + 10)
+        (group,) = dashboard.viewer.ask("/application").json["groups"]
+    nodes = {node["name"]: snapshot["nodes"][node["id"]] for node in group["nodes"]}
+    assert (nodes["shout"]["set_aside"], nodes["count"]["set_aside"]) == (4, 2)
+    times = [nodes[name]["microseconds"] for name in ("archive", f"{PIPELINE} 2")]
+    assert times == [pytest.approx(7), pytest.approx(90)]
+    assert pipeline(snapshot)["out"] == 12
 
 
 def test_the_gateway_and_the_driver_are_shown_with_their_counts(feed: Feed, viewer: Viewer) -> None:

@@ -23,9 +23,16 @@ PATIENCE_MS = 30_000
 NARROW, WIDE = 390, 1300
 CHARTS = ("rate", "latency", "backlog")
 _TOO_FAINT = Path(__file__).with_name("contrast.js").read_text()
+_UNREADABLE = """() => [...document.querySelectorAll('#graph text')].filter((text) => {
+    const box = text.closest('.node')?.querySelector('rect, path');
+    const room = box ? box.getBBox().width - 8 : text.matches('.group') ? Infinity : 90;
+    const size = parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a;
+    return text.getBBox().width > room || size < 9;
+}).map((text) => text.textContent)"""
+"""Texts of the graph that are too small, or reach beyond their place."""
 Theme = Literal["light", "dark"]
-_POINTS = "async () => (await import('./static/charts.js')).pointsOf('rate')"
-"""How many points the chart of throughput has."""
+_VALUES = "async () => (await import('./static/charts.js')).valuesOf('rate')"
+"""What the chart of throughput shows, from second to second."""
 State = Callable[[Feed, Dashboard], None]
 
 
@@ -80,7 +87,11 @@ def rows(page: Page, table: str) -> list[list[str]]:
     return [[" ".join(cell.split()) for cell in row.split("\t")] for row in found]
 
 
-ALL = [nothing, states.busy, states.failing, states.overloaded, states.paused]
+ALL = [
+    *(nothing, states.busy, states.failing, states.overloaded, states.paused),
+    states.starting,
+    states.recovered,
+]
 
 
 @pytest.mark.parametrize("state", ALL, ids=lambda state: state.__name__)
@@ -93,6 +104,7 @@ def test_all_text_can_be_read_and_no_column_is_cut_off(chrome: Browser, state: S
             assert page.evaluate(_TOO_FAINT) == []
         for width in (WIDE, 1100, 820, 600, NARROW):
             page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate(_UNREADABLE) == []
             page.wait_for_function(f"() => document.documentElement.scrollWidth <= {width}")
             page.wait_for_function(
                 "() => document.querySelector('#rate canvas').clientWidth"
@@ -154,6 +166,25 @@ def test_messages_that_nobody_processes_are_the_reason_of_empty_charts(chrome: B
         expect(page.locator("#notices li")).to_have_text("The query restarts: a worker died")
 
 
+def test_all_of_a_large_graph_can_be_read(chrome: Browser) -> None:
+    feed = Feed()
+    application = states.large(feed)
+    with page_of(chrome, nothing, feed=feed, application=application) as (page, _, _):
+        expect(page.locator("#graph")).to_contain_text("123 k dead-lettered · 123 k late")
+        for width in (WIDE, NARROW):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert (width, page.evaluate(_UNREADABLE)) == (width, [])
+
+
+def test_the_axis_of_latencies_has_a_label_for_each_decade(chrome: Browser) -> None:
+    with page_of(chrome, states.recovered) as (page, _, _):
+        labels = page.evaluate(
+            "async () => (await import('./static/charts.js')).axisOf('latency')._values"
+        )
+        decades = ["0.1 ms", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s"]
+        assert labels == [*decades, "1,000 s", "10,000 s"]
+
+
 def test_latencies_are_drawn_by_decades(chrome: Browser) -> None:
     with page_of(chrome, states.busy) as (page, _, _):
         expect(page.locator("#latency-panel")).to_contain_text("logarithmic")
@@ -207,15 +238,19 @@ def test_a_sink_has_its_name_its_address_and_what_is_wrong(chrome: Browser) -> N
 def test_a_gateway_that_is_away_is_told_and_its_figures_stay(chrome: Browser) -> None:
     with page_of(chrome, states.busy) as (page, feed, _):
         before = tile(page, "connections")
-        drawn = page.evaluate(_POINTS)
+        drawn = page.evaluate(_VALUES)
         feed.set(10, away=True)
         expect(page.locator("#state")).to_have_text("gateway away")
         expect(page.locator("#notices li")).to_have_text(re.compile(f"the figures are old: {AWAY}"))
         assert tile(page, "connections") == before
-        assert page.evaluate(_POINTS) == drawn
+        hole = page.evaluate(_VALUES)[len(drawn) :]
+        assert set(hole) == {None}
         feed.set(10, away=False)
         expect(page.locator("#notices li")).to_have_count(0)
-        assert page.evaluate(_POINTS) > drawn
+        assert None not in page.evaluate(_VALUES)[len(drawn) + len(hole) :]
+        page.reload()
+        page.locator("#tiles div").first.wait_for()
+        assert None in page.evaluate(_VALUES)
 
 
 def test_an_overload_is_told(chrome: Browser) -> None:

@@ -17,6 +17,8 @@ class Kind(NamedTuple):
     """Tolerance, for an as-of join; time to live, for a table join (0 for none)."""
     after: int = 0
     delay: int = 0
+    deletes: bool = False
+    """Whether each third right message of a table deletes the one before it."""
 
 
 @dataclass
@@ -91,6 +93,8 @@ class ByHand:
         if is_left:
             self._say(message, self._right.messages[-1] if self._right.messages else None)
         (self._left if is_left else self._right).note(message)
+        if self.kind.deletes and not is_left and message.id % 3 == 0:
+            self._right.messages.clear()
 
     def _interval(self, message: Message, is_left: bool) -> None:
         before, after, _ = self.kind.before, self.kind.after, self.kind.delay

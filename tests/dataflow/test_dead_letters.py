@@ -9,7 +9,7 @@ import pytest
 import wallaroo
 from tests.dataflow.harness import Driven, chunks
 from tests.helpers import framing_of
-from wallaroo.connectors.kafka.records import packed
+from wallaroo.connectors.kafka.stored import whole
 from wallaroo.model.application import Application
 from wallaroo.resolution.application import resolve
 from wallaroo.wire.records import Block, FailedMessage
@@ -136,8 +136,8 @@ def test_a_record_that_does_not_decode_is_shown_with_its_key_and_its_payload_is_
     sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str))
     pipeline = wallaroo.source("in", config).to_sink(sink)
     records = resolve(wallaroo.build_application("records", pipeline))
-    record = wallaroo.KafkaRecord(b"x", key=b"k", partition=3, offset=7)
-    data = framing_of(records.sources[0]).frame(packed(record))
+    record = wallaroo.KafkaRecord(b"x", key=b"k", partition=3, offset=7, topic="t")
+    data = framing_of(records.sources[0]).frame(whole(record))
     driven = Driven(records)
     driven.batch([[Block(0, 1, 0, 0, data)]])
     (letter,) = driven.tally.examples

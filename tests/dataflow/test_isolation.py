@@ -357,6 +357,22 @@ def route_isolated(made: Application, texts: Sequence[str]) -> list[tuple[int | 
     return [(letter.arrival, letter.error) for letter in tally.letters]
 
 
+def test_a_copy_that_stands_still_before_its_first_call_is_waited_for() -> None:
+    made, owner = application(), os.getpid()
+    ((block,),) = chunks(made, [("p", b"one"), ("p", b"killing")], [0] * 2)
+    letters = Tally()
+    results = TaskResults(lambda _outputs, told: letters.merge(told))
+
+    def run(program: Program, results: TaskResults) -> None:
+        if os.getpid() != owner:
+            threading.Event().wait(2 * LIMIT_S / 10)
+        Router(program, results).route(block)
+
+    run_isolated(Program(made, 1), results, LIMIT_S / 10, run)
+    results.close()
+    assert [letter.arrival for letter in letters.letters] == [1]
+
+
 def test_the_messages_that_damage_their_process_are_set_aside_and_the_others_go_on() -> None:
     texts = ["one", *DAMAGING, "two"]
     why = [CONNECTION, *[PYTHON] * (len(DAMAGING) - 1)]

@@ -77,6 +77,10 @@ def pair(left: Event, right: Event | None) -> str:
     return f"{left.key} {left.id}+{'' if right is None else right.id}"
 
 
+def is_third(right: Event) -> bool:
+    return right.id % 3 == 0
+
+
 def sink(port: int) -> wallaroo.TCPSinkConfig[str]:
     return wallaroo.TCPSinkConfig("", port, encode)
 
@@ -90,7 +94,8 @@ def join_of(kind: Kind) -> Any:
     decorated: Any
     if kind.kind == "table":
         ttl = before if kind.before else None
-        decorated = wallaroo.table_join(name="join", how=how, ttl=ttl)
+        deleted = is_third if kind.deletes else None
+        decorated = wallaroo.table_join(name="join", how=how, ttl=ttl, deleted=deleted)
     elif kind.kind == "asof":
         decorated = wallaroo.asof_join(name="join", how=how, tolerance=before, **times)
     else:
@@ -117,7 +122,7 @@ def kinds(draw: st.DrawFn) -> Kind:
     if kind == "table":
         # the longer ones are freed by a tick that comes later than they expire
         ttl = draw(st.sampled_from([0, 1, 3, 6, 50, 70]))
-        return Kind(kind, keeps_left, by_event=False, before=ttl)
+        return Kind(kind, keeps_left, by_event=False, before=ttl, deletes=draw(st.booleans()))
     by_event = kind == "asof" or draw(st.booleans())
     before, after = draw(st.integers(0, 8)), draw(st.integers(0, 8)) if kind == "interval" else 0
     delay = draw(st.sampled_from([0, 1, 3, 9])) if by_event else 0
@@ -300,6 +305,14 @@ def test_left_messages_alone_leave_nothing_in_the_state_of_a_table_join() -> Non
     sent = [("Left", f"{key} 1 0".encode(), 0) for key in "abc"]
     simulation = simulate(made, sent)
     assert simulation.outputs == [b"a 1+", b"b 1+", b"c 1+"]
+    assert simulation.state == {"join": {}}
+
+
+def test_a_right_message_that_deletes_the_one_before_leaves_nothing_in_the_state() -> None:
+    made = application(Kind("table", True, by_event=False, deletes=True))
+    sent = [("Right", b"a 1 0"), ("Left", b"a 2 0"), ("Right", b"a 3 0"), ("Left", b"a 4 0")]
+    simulation = simulate(made, sent)
+    assert simulation.outputs == [b"a 2+1", b"a 4+"]
     assert simulation.state == {"join": {}}
 
 

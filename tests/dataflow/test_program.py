@@ -267,10 +267,18 @@ def test_failures_are_counted_by_their_place_and_none_lacks_an_example() -> None
                 one.add_set_aside(set_aside(place=place))
     other.add_set_aside(set_aside(place="a.py:3"))
     tally.merge(Tally.from_json(other.to_json()))
-    counts = {place: count for (_, _, place), count in tally.failures.items()}
+    counts = {place: count for (_, _, place, _), count in tally.failures.items()}
     assert counts == {"a.py:1": 60, "a.py:2": 10, "a.py:3": 1}
     places = Counter(example.place for example in tally.examples)
     assert places == {"a.py:1": Tally.MAX_EXAMPLES, "a.py:2": 1, "a.py:3": 1}
+
+
+def test_exceptions_of_two_classes_in_one_line_are_two_kinds_of_failures() -> None:
+    tally = Tally()
+    for error in ("KeyError: 'a'", "ValueError", "KeyError: 'b'", "KeyError: 'c'"):
+        tally.add_set_aside(set_aside(error=error))
+    failures = Tally.from_json(tally.to_json()).failures
+    assert {kind[-1]: count for kind, count in failures.items()} == {"KeyError": 3, "ValueError": 1}
 
 
 def test_kinds_of_failures_beyond_a_limit_are_counted_in_the_sum_only() -> None:
@@ -307,6 +315,30 @@ def test_text_that_is_no_utf_8_is_set_aside_by_the_encoder() -> None:
     driven = drive(application_of(sink=surrogate), b"a1", b"a2")
     assert driven.outputs["one"] == [b"fine"]
     assert [example.step for example in driven.tally.examples] == ["encoder"]
+
+
+def test_encoders_of_one_pipeline_are_steps_of_their_own() -> None:
+    slow: Any = wallaroo.encoder(lambda message: message[0] * (1 // message[1]))
+    builder = wallaroo.ApplicationBuilder("app")
+    builder.new_pipeline("one", wallaroo.TCPSourceConfig("", 0, decode))
+    builder.to_sinks([SINK, wallaroo.TCPSinkConfig("", 0, slow).named("slow")])
+    application = resolve(builder.build())
+    driven, due = drive(application, b"a1", b"a0"), simulate(application, [("one", b"a0")])
+    steps = driven.tally.metrics.steps
+    counts = {step: one.left for (_, step), one in steps.items() if step.startswith("encoder")}
+    assert counts == {"encoder of one": 2, "encoder of slow": 1}
+    assert [example.step for example in driven.tally.examples] == ["encoder of slow"]
+    assert [step for _, step, _, _ in due.set_aside] == ["encoder of slow"]
+
+
+def test_steps_whose_messages_alternate_are_timed_all_the_same() -> None:
+    builder = wallaroo.ApplicationBuilder("app")
+    for name in ("one", "two"):
+        builder.new_pipeline(name, wallaroo.TCPSourceConfig("", 0, decode)).to(add_one)
+        builder.to_state_partition(total, Numbers, "numbers", letter).to_sink(SINK)
+    sent = [("one", b"a1"), ("two", b"a1")] * 40
+    steps = drive_all(resolve(builder.build()), sent, [0] * len(sent)).tally.metrics.steps
+    assert [name for name, metrics in steps.items() if not metrics.timed] == []
 
 
 def test_the_dead_letter_of_an_encoder_that_returns_no_bytes_has_the_message() -> None:
@@ -361,8 +393,8 @@ def test_a_task_that_has_nothing_delivers_nothing_unless_it_must() -> None:
     assert delivered == [[]]
 
 
-def set_aside(key: str | None = None, place: str = "f.py:1") -> FailedMessage:
-    return FailedMessage("p", "s", place, "E: x", "'m'", key)
+def set_aside(key: str | None = None, place: str = "f.py:1", error: str = "E: x") -> FailedMessage:
+    return FailedMessage("p", "s", place, error, "'m'", key)
 
 
 def test_unknown_keys_are_counted_one_by_one_only_while_they_are_few() -> None:

@@ -13,7 +13,7 @@ from wallaroo.gateway.entries import MESSAGES, block_in, messages_in
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.location import chunks_socket
 from wallaroo.gateway.log.records import Record
-from wallaroo.gateway.store import Reading
+from wallaroo.gateway.reading import Reading
 from wallaroo.wire.channel import connect
 from wallaroo.wire.chunk_messages import (
     BEGIN,

@@ -20,7 +20,7 @@ from wallaroo.gateway.entries import MESSAGES, NOTED, OUTPUTS, PUBLISHED
 from wallaroo.gateway.log.records import HEADER, SKIPPED, SNAPSHOT, DamagedLog
 from wallaroo.gateway.log.recovery import Recovery
 from wallaroo.gateway.outbox.chunks import FinishedChunk
-from wallaroo.gateway.store import published_changes
+from wallaroo.gateway.reading import published_changes
 from wallaroo.wire.records import TICK_SOURCE, Block, Tally
 
 SIZES = 2, 3, 4, 1

@@ -20,7 +20,7 @@ from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.store import published_changes
+from wallaroo.gateway.reading import published_changes
 
 APP = """
 import pathlib

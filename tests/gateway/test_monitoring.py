@@ -10,6 +10,7 @@ import pytest
 
 from tests.gateway.harness import finished, opened, outputs, publish
 from wallaroo.gateway.monitoring import Monitor
+from wallaroo.gateway.tables import Tables
 from wallaroo.model.application import Application
 
 
@@ -28,7 +29,7 @@ def test_an_output_that_is_delivered_meanwhile_is_counted_or_reported_as_waiting
             return counters
 
         monkeypatch.setattr(outbox, "counters", counters)
-        monitor = Monitor(Application("app", (), {}), store.journal, outbox, sources, ())
+        monitor = Monitor(Application("app", (), {}), store.journal, outbox, sources, (), Tables())
         publish(store, finished(1, outputs(b"x")))
         status = monitor.status()
         assert (status.undelivered, status.delivered) == (1, 0)

@@ -126,7 +126,7 @@ def test_messages_share_syncs_and_the_gateway_answers_during_one(
     gateway.process.send_signal(signal.SIGTERM)
     assert gateway.wait(PATIENCE_S) == 0
     assert not [event for event in gateway.events if event.get("level") == "error"]
-    with opened(tmp_path / "state") as store:
+    with opened(tmp_path / "state", sinks=("Split and Count",)) as store:
         found = b"".join(block.data for block in store.journal.read(0, len(sent)))
         assert store.journal.end == len(sent)
     assert found == b"".join(len(one).to_bytes(4, "big") + one for one in sent)

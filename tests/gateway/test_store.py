@@ -17,7 +17,7 @@ from wallaroo.gateway.entries import PUBLISHED, published_head
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import DamagedLog
 from wallaroo.gateway.outbox.chunks import FinishedChunk
-from wallaroo.gateway.store import published_changes
+from wallaroo.gateway.reading import published_changes
 from wallaroo.wire.records import Tally
 
 

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from tests.gateway.harness import NOWHERE, U32
 from tests.helpers import PATIENCE_S
 from wallaroo.connectors.python.resolve import CustomSource
+from wallaroo.gateway.standstills import STANDSTILL_S, Standstills
 from wallaroo.gateway.turns import SURE_S, Turn, members_of, turns_among
 from wallaroo.model.order import BEGINNING, END
 
@@ -19,9 +20,14 @@ from wallaroo.model.order import BEGINNING, END
 class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
+        self.looks = Standstills(lambda: self.now)
 
-    def __call__(self) -> float:
-        return self.now
+    def passes(self, seconds: float) -> None:
+        """Let time pass, with somebody who looks at the clock all the time."""
+        until = self.now + seconds
+        while self.now < until:
+            self.now = min(until, self.now + STANDSTILL_S)
+            self.looks.now()
 
 
 def turns(count: int, clock: Clock | None = None, idle_s: float = 60.0) -> Sequence[Turn]:
@@ -30,7 +36,7 @@ def turns(count: int, clock: Clock | None = None, idle_s: float = 60.0) -> Seque
         for n in range(count)
     ]
     clock = clock or Clock()
-    found = turns_among(members_of(range(count), sources, clock), clock)
+    found = turns_among(members_of(range(count), sources, clock.looks), clock.looks)
     return [found[n] for n in range(count)]
 
 
@@ -49,9 +55,9 @@ def test_a_source_that_does_not_deliver_is_left_out_after_a_while() -> None:
     clock = Clock()
     one, two = turns(2, clock, idle_s=10.0)
     two.reads(3)
-    clock.now += 10.0
+    clock.passes(10.0)
     assert one.limit(5) == 3
-    clock.now += 0.1
+    clock.passes(0.1)
     with capture_logs() as logs:
         assert one.limit(5) == END
         assert one.limit(6) == END
@@ -60,13 +66,31 @@ def test_a_source_that_does_not_deliver_is_left_out_after_a_while() -> None:
     assert one.limit(6) == 4
 
 
+def test_a_standstill_of_the_process_is_no_silence_of_a_source() -> None:
+    clock = Clock()
+    one, two, three = turns(3, clock, idle_s=10.0)
+    two.reads(3)
+    three.rests()
+    clock.passes(9.0)
+    for _ in range(3):
+        clock.now += 75.0
+        assert one.limit(5) == BEGINNING  # `three` may have more now
+        three.rests(clock.now - 40.0)  # it looked while nobody else did
+        assert one.limit(5) == BEGINNING
+        three.rests()
+        assert one.limit(5) == 3
+    clock.passes(1.1)
+    three.rests()
+    assert one.limit(5) == END
+
+
 def test_a_source_holds_nobody_up_only_while_it_looks_and_finds_nothing() -> None:
     clock = Clock()
     one, two = turns(2, clock)
     two.rests()
-    clock.now += SURE_S
+    clock.passes(SURE_S)
     assert one.limit(5) == END
-    clock.now += 20.0  # all have stood still
+    clock.passes(20.0)  # all have stood still
     assert one.limit(5) == BEGINNING
     two.rests(clock.now - 20.0)
     two.goes_on()
@@ -77,7 +101,7 @@ def test_a_source_holds_nobody_up_only_while_it_looks_and_finds_nothing() -> Non
     waiting.join(PATIENCE_S)
     assert not waiting.is_alive()
     two.ends()
-    clock.now += 100.0
+    clock.passes(100.0)
     assert one.limit(5) == END
 
 
@@ -89,7 +113,7 @@ def test_a_source_that_waits_for_its_turn_or_delivers_is_not_left_out() -> None:
     one.reads(3)
     waiting.start()
     for _ in range(5):
-        clock.now += 9.0
+        clock.passes(9.0)
         one.goes_on()
         assert three.limit(9) == 3
     one.rests()

@@ -33,11 +33,16 @@ controller.listener.names=CONTROLLER
 inter.broker.listener.name=DIRECT
 listener.name.secure.ssl.keystore.type=PEM
 listener.name.secure.ssl.keystore.location={keystore}
-listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-256
+listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-256,OAUTHBEARER
+listener.name.secure.oauthbearer.sasl.jaas.config=\
+org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;
 listener.name.secure.scram-sha-256.sasl.jaas.config=\
 org.apache.kafka.common.security.scram.ScramLoginModule required;
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS;User:{user}
 log.dirs={directory}/data
 auto.create.topics.enable=false
+log.retention.ms=-1
 min.insync.replicas={in_sync}
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor={replication}
@@ -99,6 +104,7 @@ class Node:
                 listeners=_listed({**places, "CONTROLLER": controllers[number - 1]}),
                 advertised=_listed({**places, "PROXIED": self.proxied}),
                 keystore=keystore,
+                user=USER,
                 replication=len(controllers),
                 in_sync=len(controllers) // 2 + 1,
                 session_ms=1500 if len(controllers) == 1 else 5000,

@@ -15,7 +15,20 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from tests.helpers import PATIENCE_S, wait_until
 
@@ -75,9 +88,9 @@ class Brokers:
         for deleted in self.admin.delete_records([upto]).values():
             deleted.result(PATIENCE_S)
 
-    def set_committed(self, group: str, topic: str, offset: int) -> None:
+    def set_committed(self, group: str, topic: str, offset: int, note: str) -> None:
         """Change what *group* has committed for the first partition of *topic*."""
-        changed = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
+        changed = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset, note)])
         for done in self.admin.alter_consumer_group_offsets([changed]).values():
             done.result(PATIENCE_S)
 
@@ -85,6 +98,35 @@ class Brokers:
         """Delete what *group* has committed."""
         for deleted in self.admin.delete_consumer_groups([group]).values():
             deleted.result(PATIENCE_S)
+
+    def user(self, password: str) -> str:
+        """A new user, who may do nothing."""
+        name = f"user-{uuid.uuid4().hex[:8]}"
+        how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+        made = UserScramCredentialUpsertion(name, how, password.encode())
+        self.admin.alter_user_scram_credentials([made])[name].result(PATIENCE_S)
+        return name
+
+    def allow(
+        self, user: str, operation: str, kind: str, name: str, *, prefix: bool = False
+    ) -> None:
+        """Let *user* do *operation* on a resource, or on all whose names begin with *name*."""
+        binding = AclBinding(
+            ResourceType[kind],
+            name,
+            ResourcePatternType.PREFIXED if prefix else ResourcePatternType.LITERAL,
+            f"User:{user}",
+            "*",
+            AclOperation[operation],
+            AclPermissionType.ALLOW,
+        )
+        self.admin.create_acls([binding])[binding].result(PATIENCE_S)
+
+    def committed(self, group: str, topic: str, partition: int = 0) -> int:
+        """What *group* has committed for a partition of *topic*; negative if nothing."""
+        asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition)])]
+        found = self.admin.list_consumer_group_offsets(asked)[group].result(PATIENCE_S)
+        return int(found.topic_partitions[0].offset)
 
     def write(self, topic: str, *values: bytes, partition: int = 0, **settings: Any) -> None:
         """Write records without keys, each once, as soon as the brokers take them."""

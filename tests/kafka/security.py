@@ -12,6 +12,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from wallaroo.connectors.kafka.settings import VARIABLE
+
 USER, PASSWORD = "shop", "open sesame 27"
 
 
@@ -34,3 +36,18 @@ class Authority:
         key = load_pem_private_key(issued.private_key_pem.bytes(), None)
         packed = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         file.write_bytes(packed + b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+
+
+def settings(authority: Authority, file: Path, **changed: str) -> dict[str, str]:
+    """The environment with *file*, which has what brokers ask for, some settings *changed*."""
+    chosen = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_username": USER,
+        "sasl_password": PASSWORD,
+        "ssl_ca_location": str(authority.file),
+        **changed,
+    }
+    lines = [f"{name.replace('_', '.')}={value}\n" for name, value in chosen.items()]
+    file.write_text("".join(lines))
+    return {VARIABLE: str(file)}

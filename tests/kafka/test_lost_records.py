@@ -6,13 +6,9 @@ import pytest
 
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker
-from tests.kafka.harness import Topics, problem_of_source, topics
+from tests.kafka.harness import problem_of_source, topics, wait_delivered
 
-SKIP = ", on_lost='skip'"
-
-
-def skipping(app: Topics, texts: dict[str, str]) -> None:
-    app.describe(**texts, source_options=SKIP)
+SKIP = ("--on-lost", "skip")
 
 
 def test_a_partition_that_the_brokers_have_cut_short_is_not_read_again(broker: Broker) -> None:
@@ -24,9 +20,9 @@ def test_a_partition_that_the_brokers_have_cut_short_is_not_read_again(broker: B
             assert client.wait_until_accepted("Lines", 2, PATIENCE_S)
         app.move_position(0, 5)
         with app.running() as client:
-            why = "partition 0 ends at 2, and was read up to 5 before: the brokers have lost"
-            assert "on_lost='skip'" in problem_of_source(client, why)
-        skipping(app, texts)
+            why = f"partition 0 of topic {topic} ends at 2, and was read up to 5 before: the"
+            assert "start once with --on-lost skip" in problem_of_source(client, why)
+        app.options = SKIP
         with app.running() as client:
             # what is written before would count as read, too
             wait_until(lambda: app.offset(0) == 2, "the source to go back to the end")
@@ -45,18 +41,18 @@ def test_retention_that_overtakes_a_running_source_stops_it_until_it_may_skip(
         broker.write(topic, b"0")
         with app.running() as client:
             assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
-            broker.proxy.manner = "hole"  # so that it is not read
+            broker.proxy.manner = "refused"  # so that no answer with the first of them is under way
             try:
                 broker.write(topic, b"1", b"2", b"3")
                 broker.delete_records(topic, 0, 3)
             finally:
                 broker.proxy.manner = "open"
             broker.write(topic, b"other", partition=1)
-            why = "records 1 to 2 of partition 0 were deleted before they were read"
+            why = f"records 1 to 2 of partition 0 of topic {topic} were deleted before"
             problem = problem_of_source(client, why)
             assert f"topic {topic}" in problem
-            assert "on_lost='skip'" in problem
-        skipping(app, texts)
+            assert "start once with --on-lost skip" in problem
+        app.options = SKIP
         with app.running() as client:
             assert client.wait_until_accepted("Lines", 3, PATIENCE_S)
             assert sorted(app.accepted()) == [b"0", b"3", b"other"]
@@ -80,10 +76,28 @@ def test_a_topic_that_is_made_anew_while_it_is_read_is_not_taken_for_the_old_one
                 broker.write(topic, *new)
             finally:
                 broker.proxy.manner = "open"
-            problem = problem_of_source(client, "deleted and recreated")
-            assert "on_lost='skip'" in problem
+            problem = problem_of_source(client, "is not the one that was read before")
+            assert "start once with --on-lost skip" in problem
             assert app.accepted() == [b"old 0", b"old 1"]
-        skipping(app, texts)
+        app.options = SKIP
         with app.running() as client:
             assert client.wait_until_accepted("Lines", 2 + records, PATIENCE_S)
             assert app.accepted() == [b"old 0", b"old 1", *new]
+
+
+def test_a_sink_goes_on_once_with_a_lower_number_of_the_brokers(broker: Broker) -> None:
+    texts = {"source": broker.topic(), "sink": broker.topic(), "brokers": broker.address}
+    with topics(**texts) as app:
+        with app.running() as client:
+            app.publish(8)
+            wait_until(lambda: app.delivered() == 8, "the deliveries on disk")
+        broker.set_committed(app.group_of_sink(), texts["sink"], 3, "3|")  # as a backup has it
+        app.options = SKIP
+        with app.running() as client:
+            app.publish(1)
+            wait_delivered(client)
+        app.options = ()
+        with app.running() as client:
+            app.publish(1)
+            wait_delivered(client)
+        assert broker.values(texts["sink"]) == app.published()

@@ -29,7 +29,7 @@ consumer, before, problem, count = client.consumer("memory"), taken(), "", 0
 consumer.assign([TopicPartition(sys.argv[1], 0, 0)])
 while not problem:
     some = consumer.consume(5000, 1.0)
-    fetch = fetch_of(some, 1 << 24, envelope=False)
+    fetch = fetch_of(some, 1 << 24, whole=False)
     count += fetch.count
     if failed := [one for one in some if one.error() is not None]:
         problem = failed[0].error().name()

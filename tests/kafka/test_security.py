@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,8 @@ from tests.gateway.harness import NOWHERE, U32
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker
 from tests.kafka.harness import Topics, problem_of_source, topics, wait_delivered
-from tests.kafka.security import PASSWORD, USER, Authority
+from tests.kafka.security import PASSWORD, Authority, settings
 from wallaroo.connectors.kafka.resolve import KafkaSource
-from wallaroo.connectors.kafka.settings import VARIABLE
 from wallaroo.connectors.kafka.source import KafkaReader
 from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.errors import RuntimeFailure
@@ -30,24 +30,9 @@ def app(broker: Broker) -> Iterator[Topics]:
         yield made
 
 
-def settings(broker: Broker, file: Path, **changed: str) -> dict[str, str]:
-    """The environment with *file*, which has the settings for *broker*, some of them *changed*."""
-    chosen = {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-256",
-        "sasl_username": USER,
-        "sasl_password": PASSWORD,
-        "ssl_ca_location": str(broker.authority.file),
-        **changed,
-    }
-    lines = [f"{name.replace('_', '.')}={value}\n" for name, value in chosen.items()]
-    file.write_text("".join(lines))
-    return {VARIABLE: str(file)}
-
-
 def test_trusted_brokers_are_read_and_written(broker: Broker, app: Topics, tmp_path: Path) -> None:
     broker.write(app.texts["source"], b"record")
-    environment = settings(broker, tmp_path / "kafka.properties")
+    environment = settings(broker.authority, tmp_path / "kafka.properties")
     with app.started(environment) as (client, _):
         app.publish(3)
         wait_delivered(client)
@@ -61,9 +46,9 @@ def test_trusted_brokers_are_read_and_written(broker: Broker, app: Topics, tmp_p
     ("wrong", "told"),
     [
         ({"sasl_password": WRONG}, ("refuses the credentials", "check the sasl.* settings in")),
-        ({"ssl_ca_location": "{other}"}, ("TLS to", "check the ssl.* settings in")),
+        ({"ssl_ca_location": "{other}"}, ("unable to get local issuer", "the ssl.* settings in")),
     ],
-    ids=["password", "certificate"],
+    ids=["password", "authority"],
 )
 def test_what_is_refused_is_told_without_secrets(
     broker: Broker, app: Topics, tmp_path: Path, wrong: Mapping[str, str], told: tuple[str, str]
@@ -72,7 +57,7 @@ def test_what_is_refused_is_told_without_secrets(
     other = str(Authority(tmp_path / "other").file)
     file = tmp_path / "kafka.properties"
     changed = {name: value.format(other=other) for name, value in wrong.items()}
-    with app.started(settings(broker, file, **changed)) as (client, _):
+    with app.started(settings(broker.authority, file, **changed)) as (client, _):
         problem = problem_of_source(client, told[0])
         wait_until(lambda: told[0] in (client.status().sinks[0].problem or ""), "the sink's")
         for text in (broker.secure, *told, str(file)):
@@ -82,12 +67,64 @@ def test_what_is_refused_is_told_without_secrets(
         assert secret not in app.log.read_text()
 
 
+def test_a_name_that_the_certificate_lacks_is_told(broker: Broker, tmp_path: Path) -> None:
+    brokers = broker.secure.replace("127.0.0.1", "127.1")
+    with (
+        topics(source=broker.topic(), sink=broker.topic(), brokers=brokers) as app,
+        app.started(settings(broker.authority, tmp_path / "kafka.properties")) as (client, _),
+    ):
+        problem = problem_of_source(client, "mismatch")
+    assert f"the certificate of {brokers} is not trusted" in problem
+    assert "ssl.ca.location" not in problem
+
+
+TOKENS = """
+import base64, datetime, json, pathlib
+
+def token():
+    if pathlib.Path(__file__).with_name("no token").exists():
+        raise LookupError("the vault is closed")
+    now = datetime.datetime.now(datetime.UTC)
+    expires = now + datetime.timedelta(minutes=5)
+    claims = {"sub": "shop", "iat": now.timestamp(), "exp": expires.timestamp()}
+    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
+    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts) + ".", \\
+        expires
+"""
+
+
+class WithTokens(Topics):
+    def describe(self, **texts: Any) -> None:
+        super().describe(**texts, source_options=", oauth=token", sink_options=", oauth=token")
+        app = self._directory / "app.py"
+        app.write_text(TOKENS + app.read_text())
+
+
+def test_a_function_of_the_application_returns_tokens(broker: Broker, tmp_path: Path) -> None:
+    texts = {"source": broker.topic(), "sink": broker.topic(), "brokers": broker.secure}
+    (closed := tmp_path / "no token").touch()
+    app = WithTokens(tmp_path, **texts)
+    environment = settings(
+        broker.authority, tmp_path / "kafka.properties", sasl_mechanism="OAUTHBEARER"
+    )
+    broker.write(texts["source"], b"record")
+    with app.started(environment) as (client, _):
+        assert "oauth= raised LookupError: the vault is closed" in problem_of_source(
+            client, "no token"
+        )
+        closed.unlink()
+        app.publish(3)
+        wait_delivered(client)
+        assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
+    assert broker.values(texts["sink"]) == app.published()
+
+
 @pytest.mark.parametrize("name", ["ssl.ca.location", "settings_file"])
 def test_a_file_that_is_missing_is_named_at_the_start(
     broker: Broker, tmp_path: Path, name: str
 ) -> None:
     file, missing = tmp_path / "kafka.properties", tmp_path / "missing.pem"
-    settings(broker, file, ssl_ca_location=str(missing))
+    settings(broker.authority, file, ssl_ca_location=str(missing))
     topic = Topic("orders", broker.secure, {}, missing if name == "settings_file" else file)
     source = KafkaSource("lines", U32, bytes, NOWHERE, topic)
     store = Store(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import threading
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from structlog.testing import capture_logs
 
 from tests.connectors.publishing import PublishingOutbox
@@ -23,8 +22,8 @@ from wallaroo.connectors.kafka.client import TopicClient
 from wallaroo.connectors.kafka.records import KafkaRecord, packed_output, unpacked
 from wallaroo.connectors.kafka.resolve import KafkaSink
 from wallaroo.connectors.kafka.sink import KafkaSinkWriter
+from wallaroo.connectors.kafka.stored import value_of
 from wallaroo.connectors.kafka.topic import Topic
-from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.store import Store
@@ -93,12 +92,13 @@ def test_outputs_that_the_topic_does_not_take_become_dead_letters(
         good = {at: b"\0%d" % at for at in range(1, 21) if at not in refused}
         app.publish_these(*((refused.get(at) or (good[at],))[0] for at in range(1, 21)))
         wait_delivered(client)
+        wait_until(lambda: len(client.letters(Choice(), 100)) == len(refused), "the letters")
         letters = {letter.place: letter for letter in client.letters(Choice(), 100)}
         assert letters.keys() == {f"output {at}" for at in refused}
         for at, (output, reason) in refused.items():
             letter = letters[f"output {at}"]
             assert reason in letter.error
-            assert letter.payload == unpacked(output).value
+            assert value_of(letter.payload or b"") == unpacked(output).value
         assert letters["output 4"].key == "b'key'"
         assert client.status().sinks[0].problem is None
         wanted = [one[1:] for one in good.values()]
@@ -112,12 +112,7 @@ def test_a_refused_output_becomes_one_dead_letter_if_the_gateway_is_killed(
     topic = broker.topic()
     with topics(source=broker.topic(), sink=topic, brokers=broker.address) as app:
         some = [b"\0before", *[packed_output((b"x", b"key", 999))] * 2, b"\0after"]
-        with app.started() as (client, gateway):
-            wait_delivered(client)
-            (app.faults / place).touch()
-            with contextlib.suppress(RuntimeFailure):
-                app.publish_these(*some, patient=False)
-            assert gateway.wait(PATIENCE_S) != 0
+        app.publish_these_and_die(place, *some)
         with app.running() as client:
             app.publish_these(b"\0later")
             wait_delivered(client)
@@ -296,7 +291,9 @@ class Writing(PublishingOutbox):
     def __init__(self, path: Path, broker: Broker) -> None:
         super().__init__(path)
         self.broker, self.topic = broker, broker.topic()
-        self.sink = KafkaSink("sink", bytes, NOWHERE, Topic(self.topic, broker.address))
+        self.sink = KafkaSink(
+            "sink", bytes, NOWHERE, Topic(self.topic, broker.address), prefix="sales"
+        )
         self.start()
 
     def start(self) -> None:
@@ -318,8 +315,8 @@ def test_brokers_with_a_lower_number_than_what_was_delivered_are_told(
     writing = Writing(tmp_path, broker)
     writing.deliver(*(b"%d" % number for number in range(8)))
     writing.stop()
-    group = f"wallaroo-{writing.outbox.identity}-0-sink"
-    broker.set_committed(group, writing.topic, 3)  # as a backup has it
+    group = f"sales-app-{writing.outbox.identity}-sink"
+    broker.set_committed(group, writing.topic, 3, "3|")  # as a backup has it
     writing.start()
     writing.publish(b"\0next")
     wait_until(lambda: writing.writer.problem, "a problem", PATIENCE_S)
@@ -339,13 +336,48 @@ def test_brokers_with_a_lower_number_than_what_was_delivered_are_told(
     writing.stop()
 
 
+def test_tools_that_show_the_lag_of_groups_show_none(broker: Broker, tmp_path: Path) -> None:
+    writing = Writing(tmp_path, broker)
+    group = f"sales-app-{writing.outbox.identity}-sink"
+    first, reader = TopicPartition(writing.topic, 0), broker.reader(writing.topic)
+
+    def has_no_lag() -> bool:
+        asked = ConsumerGroupTopicPartitions(group, [first])
+        (found,) = broker.admin.list_consumer_group_offsets([asked]).values()
+        ((at,), (_, end)) = found.result().topic_partitions, reader.get_watermark_offsets(first)
+        return bool(at.offset == end > 0)
+
+    for _ in range(2):
+        writing.deliver(*(b"%d" % number for number in range(8)))
+        wait_until(has_no_lag, "the offset at the end")
+        broker.write(writing.topic, b"written by somebody else")
+        wait_until(has_no_lag, "the offset at the end")
+        writing.stop()
+        writing.start()
+    reader.close()
+    writing.stop()
+
+
+def test_a_number_that_somebody_else_has_changed_is_told(broker: Broker, tmp_path: Path) -> None:
+    writing = Writing(tmp_path, broker)
+    writing.deliver(b"0", b"1")
+    writing.stop()
+    group = f"sales-app-{writing.outbox.identity}-sink"
+    broker.set_committed(group, writing.topic, 1, "")  # as tools reset offsets
+    writing.start()
+    writing.publish(b"\0next")
+    wait_until(lambda: writing.writer.problem, "a problem", PATIENCE_S)
+    assert "has the first 0 outputs, and 2 were delivered" in (writing.writer.problem or "")
+    writing.stop()
+
+
 def test_brokers_whose_number_has_expired_get_the_next_outputs(
     broker: Broker, tmp_path: Path
 ) -> None:
     writing = Writing(tmp_path, broker)
     writing.deliver(b"0", b"1")
     writing.stop()
-    broker.forget_group(f"wallaroo-{writing.outbox.identity}-0-sink")
+    broker.forget_group(f"sales-app-{writing.outbox.identity}-sink")
     with capture_logs() as logs:
         writing.start()
         writing.deliver(b"2")
@@ -386,7 +418,7 @@ def test_outputs_are_there_once_if_a_call_of_the_client_does_not_return(
         return made[0]
 
     monkeypatch.setattr(TopicClient, "producer", hang_once)
-    monkeypatch.setattr("wallaroo.connectors.kafka.sink._STUCK_S", 2.0)
+    monkeypatch.setattr("wallaroo.connectors.kafka.stuck_calls._STUCK_S", 2.0)
     store = Store(tmp_path)
     outbox = store.outbox
     values = [b"%d" % number for number in range(50)]

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tests.gateway.harness import NOWHERE, U32
 from tests.helpers import PATIENCE_S, free_address, wait_until
 from tests.kafka.broker import Broker
-from tests.kafka.harness import Topics, problem_of_source, topics
-from wallaroo.connectors.kafka.positions import Positions
-from wallaroo.connectors.kafka.records import KafkaRecord, unpacked
+from tests.kafka.harness import Topics, problem_of_source, topics, wait_delivered
+from wallaroo.connectors.kafka.positions import Partition, Positions
+from wallaroo.connectors.kafka.records import KafkaRecord
 from wallaroo.connectors.kafka.resolve import KafkaSource
 from wallaroo.connectors.kafka.source import KafkaReader
+from wallaroo.connectors.kafka.stored import record_in
 from wallaroo.connectors.kafka.topic import Topic
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -136,8 +138,12 @@ def test_records_that_were_deleted_unread_stop_the_source_until_it_may_skip_them
         broker.delete_records(topic, 0, 4)
         with app.running() as client:
             problem = problem_of_source(client)
-            assert "records 2 to 3 of partition 0 were deleted before they were read" in problem
+            assert f"records 2 to 3 of partition 0 of topic {topic} were deleted before" in problem
             assert "on_lost='skip'" in problem
+            lags = [
+                s.value for s in client.samples() if s.metric.name == "wallaroo_kafka_lag_messages"
+            ]
+            assert lags == [3], "what an alert looks at, while it stands"
         app.describe(**texts, source_options=", on_lost='skip'")
         with app.running() as client:
             assert client.wait_until_accepted("Lines", 3, PATIENCE_S)
@@ -175,15 +181,48 @@ def test_a_missing_topic_is_told_and_read_when_it_is_there(broker: Broker) -> No
         assert client.status().sources[0].problem is None
 
 
-def test_positions_on_disk_are_committed_to_the_group(broker: Broker, app: Topics) -> None:
-    topic = name_of_source(app)
-    broker.write(topic, b"a", b"b", partition=1)
-    with app.running() as client:
+def test_topics_are_created_where_the_application_says_how(broker: Broker) -> None:
+    names = {kind: f"{kind}-{time.time_ns()}" for kind in ("source", "sink")}
+    options = {
+        "source_options": ", create=wallaroo.TopicSettings(partitions=3)",
+        "sink_options": ", create=wallaroo.TopicSettings(config={'retention.ms': 3_600_000, "
+        "'preallocate': False})",
+    }
+    with topics(**names, **options, brokers=broker.address) as app, app.running() as client:
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        wait_until(lambda: set(names.values()) <= admin.list_topics().topics.keys(), "the topics")
+        broker.write(names["source"], b"a", partition=2)
+        app.publish(1)
+        assert client.wait_until_accepted("Lines", 1, PATIENCE_S)
+        wait_delivered(client)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, names["sink"])
+    (found,) = admin.describe_configs([resource]).values()
+    assert found.result()["retention.ms"].value == "3600000"
+
+
+def test_why_a_topic_cannot_be_created_is_told(broker: Broker) -> None:
+    options = ", create=wallaroo.TopicSettings(config={'no.such': 1})"
+    texts = {"source": f"none-{time.time_ns()}", "sink": broker.topic(), "source_options": options}
+    with topics(**texts, brokers=broker.address) as app, app.running() as client:
+        assert "no.such" in problem_of_source(client)
+
+
+@pytest.mark.parametrize(
+    ("options", "group"),
+    [
+        ("", "wallaroo-topics-Lines"),
+        (", prefix='sales'", "sales-topics-Lines"),
+        (", prefix='sales', group='lines'", "lines"),
+    ],
+)
+def test_positions_on_disk_are_committed_to_the_group(
+    broker: Broker, options: str, group: str
+) -> None:
+    texts = {"source": broker.topic(2), "sink": broker.topic(), "brokers": broker.address}
+    with topics(**texts, source_options=options) as app, app.running() as client:
+        broker.write(texts["source"], b"a", b"b", partition=1)
         assert client.wait_until_accepted("Lines", 2, PATIENCE_S)
-        reader = Consumer({"bootstrap.servers": broker.address, "group.id": "wallaroo-Lines"})
-        at = [TopicPartition(topic, 1)]
-        wait_until(lambda: reader.committed(at)[0].offset == 2, "the commit")
-        reader.close()
+        wait_until(lambda: broker.committed(group, texts["source"], 1) == 2, "the commit")
 
 
 def test_an_envelope_has_key_headers_timestamp_and_place(broker: Broker) -> None:
@@ -195,10 +234,11 @@ def test_an_envelope_has_key_headers_timestamp_and_place(broker: Broker) -> None
     producer.flush()
     with topics(**texts, source_options=", envelope=True") as app, app.running() as client:
         assert client.wait_until_accepted("Lines", 2, PATIENCE_S)
-        first, tombstone = map(unpacked, app.accepted())
+        first, tombstone = map(record_in, app.accepted())
         wait_until(lambda: "wallaroo_kafka_lag_messages" in names_of(client), "the lag")
-    assert first == KafkaRecord(b"3", b"nut", (("unit", b"kg"), ("unit", None)), 7000, 0, 0)
-    assert tombstone == KafkaRecord(None, b"nut", (), 8000, 0, 1)
+    topic = texts["source"]
+    assert first == KafkaRecord(b"3", b"nut", (("unit", b"kg"), ("unit", None)), 7000, 0, 0, topic)
+    assert tombstone == KafkaRecord(None, b"nut", (), 8000, 0, 1, topic)
 
 
 def names_of(client: GatewayClient) -> set[str]:
@@ -208,7 +248,7 @@ def names_of(client: GatewayClient) -> set[str]:
 def test_a_broker_without_tls_and_one_that_is_not_there_are_told(broker: Broker) -> None:
     tls = ", settings={'security.protocol': 'ssl'}"
     for address, options, told in (
-        (broker.address, tls, "check the ssl.* settings"),
+        (broker.address, tls, "the ssl.* settings"),
         (free_address(), "", "cannot be reached"),
     ):
         texts = {"source": "orders", "sink": "totals", "brokers": address}
@@ -233,7 +273,8 @@ def test_a_record_over_the_limit_is_refused_and_those_behind_it_are_read(
             f"record 2 of partition 0 of topic {topic} has 2000 bytes; the limit is 1000: raise "
             f"--max-frame for those after it; its value begins with b'{'x' * 100}'…"
         )
-        assert Positions.decoded(journal.reached("lines") or b"").offsets == {0: 4}
+        reached = Positions.decoded(journal.reached("lines") or b"")
+        assert reached.offsets == {Partition(topic, 0): 4}
         assert reader.problem is None
 
 
@@ -309,7 +350,7 @@ def test_a_full_journal_holds_reading_back(broker: Broker, tmp_path: Path) -> No
         assert journal.wait_accepted(0, 100, PATIENCE_S)
         broker.write(topic, *values)
         assert not journal.wait_accepted(0, 101, 1.0)
-        lag = "wallaroo_kafka_lag_messages", "0"
+        lag = "wallaroo_kafka_lag_messages", topic, "0"
         wait_until(lambda: samples(reader).get(lag) == 100, "the lag")
         journal.consume(journal.end)
         assert journal.wait_accepted(0, 200, PATIENCE_S)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import pickle
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.helpers import framing_of
 from wallaroo.errors import ApplicationError, UsageError
+from wallaroo.loading import loader
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 
@@ -178,3 +181,31 @@ def test_an_application_that_is_not_well_formed_names_its_file(tmp_path: Path) -
     text = named("open-ended").replace(".done()", "")
     write(tmp_path, text)
     assert "application.py:9: pipeline 'p' has no end" in failure(tmp_path)
+
+
+def test_an_application_that_waits_for_something_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers, warned = list[threading.Timer](), dict[str, object]()
+
+    class Timer(threading.Timer):
+        def start(self) -> None:
+            timers.append(self)
+
+        def join(self, timeout: float | None = None) -> None:
+            """It has not been started."""
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    warning = lambda event, **names: warned.update(names, event=event)  # noqa: E731
+    monkeypatch.setattr(loader, "log", SimpleNamespace(warning=warning))
+    monkeypatch.setitem(sys.modules, "timers", timers)
+    waiting = "(passing := threading.Thread(target=timers[0].function)).start() or passing.join()"
+    text = named("waits").replace("(args):\n", f"(args):\n    {waiting}\n")
+    app = write(tmp_path, f"import threading, timers\n{text}")
+    assert load(app).name == "waits"
+    assert warned == {
+        "event": "application is still loading",
+        "app": str(app),
+        "after_s": 10.0,
+        "at": "application.py:9",
+    }

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wallaroo.api.aggregations import Aggregation
-from wallaroo.api.durations import nanoseconds, seconds
-from wallaroo.api.windows import EarlyResults, EventTime, LatePolicy, range_windows
+from wallaroo.api.durations import EventTime, nanoseconds, seconds
+from wallaroo.api.windows import EarlyResults, LatePolicy, range_windows
 from wallaroo.model.windows import CountWindows, Late, RangeWindows, SessionWindows
 
 Gathered = list[int]

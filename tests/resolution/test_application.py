@@ -66,10 +66,10 @@ def test_pipelines_that_name_one_state_share_it() -> None:
 def test_no_two_sinks_have_one_name() -> None:
     other = wallaroo.TCPSinkConfig("127.0.0.1", 7003, as_line)
     builder = begun().to_sinks([SINK, other])
-    (first, _) = resolve(builder.build()).sinks
-    builder.new_pipeline(first.name, SOURCE).to_sink(wallaroo.TCPSinkConfig("::1", 7004, as_line))
-    names = [sink.name for sink in resolve(builder.build()).sinks]
-    assert len(set(names)) == len(names) == 3
+    (_, second) = resolve(builder.build()).sinks
+    builder.new_pipeline(second.name, SOURCE).to_sink(wallaroo.TCPSinkConfig("::1", 7004, as_line))
+    with pytest.raises(ApplicationError, match=f"two sinks are named '{second.name}'; give one"):
+        resolve(builder.build())
 
 
 def test_a_sink_after_a_join_is_one_sink_though_a_side_has_others() -> None:
@@ -355,12 +355,25 @@ def test_a_source_needs_a_source_configuration_and_a_sink_a_sink_configuration()
     assert "an object of class TCPSourceConfig is not a sink configuration" in told[-1]
 
 
-def test_plain_functions_are_no_decoder_and_no_encoder() -> None:
+def test_plain_functions_are_encoders_and_do_not_describe_frames() -> None:
     source = wallaroo.TCPSourceConfig("", 0, bytes.decode)  # type: ignore[call-overload]
-    sink: Any = wallaroo.TCPSinkConfig("", 0, str.encode)  # type: ignore[arg-type]
-    told = problems(begun(source).to_sink(sink))
+    told = problems(begun(source).to_sink(wallaroo.TCPSinkConfig("", 0, str.encode)))
+    assert len(told) == 1
     assert "the function decode is not a decoder; decorate it with @decoder" in told[0]
-    assert "the function encode is not an encoder; decorate it with @encoder" in told[1]
+
+
+@pytest.mark.parametrize(
+    "encode", [str.encode, lambda text: text, functools.partial(str.encode), "{}!".format]
+)
+def test_whatever_can_be_called_can_be_an_encoder(encode: Any) -> None:
+    (sink,) = resolve(begun().to_sink(wallaroo.TCPSinkConfig("", 0, encode)).build()).sinks
+    assert sink.encode is encode
+
+
+@pytest.mark.parametrize("other", [7, wallaroo.encoder, wallaroo.codecs.json_encoder, decode])
+def test_what_makes_an_encoder_or_is_another_step_is_none(other: Any) -> None:
+    (told,) = problems(begun().to_sink(wallaroo.TCPSinkConfig("", 0, other)))
+    assert "encoder" in told
 
 
 def test_a_header_format_must_fit() -> None:

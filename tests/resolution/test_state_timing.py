@@ -86,7 +86,7 @@ def test_a_state_that_pipelines_share_calls_timers_in_the_pipeline_that_declares
 
 def test_check_and_graph_say_what_a_state_has() -> None:
     made = building(timed(ttl=wallaroo.minutes(2), event_time=length))
-    *_, state = _lines(made)
+    *_, state = _lines(made, 0)
     assert state == (
         "  state 'counts': any key, timers of step 'remind', entities expire after 120 s, by event "
         "time"

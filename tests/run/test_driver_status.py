@@ -100,13 +100,14 @@ def test_it_is_ready_while_chunks_advance_or_there_is_nothing_to_do(
 ) -> None:
     status.enter("running")
     assert status.ready() == (True, "idle")
-    gateway.backlog, gateway.waited_s = 7, 119.0
+    gateway.backlog, gateway.waited_s = 7, 9.0
     clock.now += 600  # idle for long, and the first message has not waited as long
     assert status.ready() == (True, "advancing")
-    gateway.waited_s = 125.0
-    assert status.ready() == (False, "7 messages waiting, nothing published for 125 s")
+    gateway.waited_s = 11.0
+    stalled = "7 messages waiting, nothing published for 11 s"
+    assert (status.ready(), status.to_json()["problem"]) == ((False, stalled), stalled)
     status.on_published(published(3))
-    assert status.ready() == (True, "advancing")
+    assert (status.ready(), status.to_json()["problem"]) == ((True, "advancing"), None)
 
 
 def test_a_pause_is_its_state_and_no_stall(
@@ -118,7 +119,7 @@ def test_a_pause_is_its_state_and_no_stall(
     clock.now += 600
     assert status.ready() == (True, "paused")
     told = status.to_json()
-    assert (told["state"], told["paused_s"]) == ("paused", 600.0)
+    assert (told["state"], told["paused_s"], told["problem"]) == ("paused", 600.0, None)
     status.enter("stopping")
     assert status.to_json()["state"] == "stopping"
     status.pause = SimpleNamespace(since=None)  # type: ignore[assignment]

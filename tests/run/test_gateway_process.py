@@ -26,7 +26,7 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import disagreement
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.store import Reading
+from wallaroo.gateway.reading import Reading
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run import gateway_process
 from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
@@ -180,9 +180,18 @@ def test_a_gateway_that_has_just_died_is_replaced(
     running.send(b"a")
 
 
-def test_a_replacement_that_does_not_start_is_told(running: Running) -> None:
+@pytest.mark.parametrize("has_died", [False, True])
+def test_a_replacement_that_does_not_start_leaves_the_gateway_from_before(
+    running: Running, has_died: bool
+) -> None:
+    if has_died:
+        running.signal(signal.SIGKILL)
     with pytest.raises(RuntimeFailure, match="does not start with the changed application"):
         running.process.replace(running.command[:-2])
+    assert running.process.failure is None
+    running.send(b"a")
+    running.kill()
+    running.send(b"b")
 
 
 def test_outputs_that_no_gateway_has_published_are_published_by_the_next(running: Running) -> None:

@@ -111,6 +111,13 @@ def test_a_pause_and_an_interruption_come_first(feed: Feed, viewer: Viewer) -> N
     assert "  paused  the query restarts: a worker\\x1b died  backlog 0" in shown
 
 
+def test_a_source_that_waits_for_a_table_is_told(feed: Feed, viewer: Viewer) -> None:
+    feed.set(1, waits="waits for table 'Dates'")
+    assert "  Split and Count waits for table 'Dates'  backlog 0" in line(
+        viewer.snapshot(START + 1)
+    )
+
+
 def test_a_gateway_that_is_away_is_told(feed: Feed, viewer: Viewer) -> None:
     feed.set(1, away=True)
     wait_until(lambda: viewer.ask("/snapshot").json["away"], "the reason")

@@ -22,11 +22,11 @@ PATIENCE_S = 150.0
 
 
 class Receiver:
-    """Listens on a port of its own, takes every connection, keeps every message."""
+    """Listens on a port of its own or on *port*, takes every connection, keeps every message."""
 
-    def __init__(self, framing: FramingName) -> None:
+    def __init__(self, framing: FramingName, port: int = 0) -> None:
         self._framing: FramingName = framing
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.messages: list[bytes] = []
         self._changed = threading.Condition()
@@ -84,13 +84,17 @@ def send_bytes(address: str, data: bytes) -> None:
 
 
 def run(
-    app: Path, receiver: Receiver, state: Path, sources: int = 1, options: Sequence[str] = ()
+    app: Path, receiver: Receiver | str, state: Path, sources: int = 1, options: Sequence[str] = ()
 ) -> BackgroundRun:
-    """`wallaroo run` on free ports with two workers; a context manager."""
+    """`wallaroo run` on free ports with two workers; a context manager.
+
+    Its outputs go to *receiver*, or to the address of one that is to come.
+    """
     addresses = ",".join(["127.0.0.1:0"] * sources)
+    to = receiver if isinstance(receiver, str) else receiver.address
     return BackgroundRun(
         [
-            *("run", str(app), "--in", addresses, "--out", receiver.address, "--workers", "2"),
+            *("run", str(app), "--in", addresses, "--out", to, "--workers", "2"),
             *("--state-dir", str(state), "--ui", "127.0.0.1:0", *options),
         ]
     )

@@ -16,7 +16,9 @@ from tests.helpers import free_address, processes_below, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from wallaroo.engine.realtime import checkpoint as of_checkpoint
 from wallaroo.errors import UsageError
-from wallaroo.gateway.consistency.agreement import read_held
+from wallaroo.gateway.consistency.agreement import held_by
+from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.reading import Reading
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.start_check import LocalFiles, agree
@@ -80,7 +82,7 @@ def _wait_until_idle(state: Path) -> None:
     """Wait until Spark has committed what is published, and the gateway knows."""
 
     def idle() -> bool:
-        held = read_held(state)
+        held = held_by(Reading(state / LOG))
         return held.trimmed == held.end
 
     wait_until(idle, "the commit")
@@ -192,7 +194,7 @@ def test_a_log_that_was_lost_after_a_kill_skips_nothing_new(
             _process(killed, receiver, b"a b")
         killed.process.kill()
         killed.process.wait()
-    wait_until(lambda: read_held(state).end == before + 2, "the log's last message")
+    wait_until(lambda: held_by(Reading(state / LOG)).end == before + 2, "the log's last message")
     shutil.rmtree(state / "log")
     options = ["--accept-lost-journal"]
     with Receiver("lines") as receiver, run(APP, receiver, state, options=options) as running:

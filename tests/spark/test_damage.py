@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.gateway.log_files import flip, places
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from wallaroo.errors import RESTORE, UsageError
+from wallaroo.gateway.entries import OUTPUTS
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.start_check import LocalFiles, agree
 
@@ -52,12 +54,6 @@ def changelogs(state: Path, partition: int) -> list[Path]:
         if (matched := _CHANGELOG.fullmatch(file.name)) is not None
     }
     return [file for _, file in sorted(found.items())]
-
-
-def flip(file: Path, place: int) -> None:
-    data = bytearray(file.read_bytes())
-    data[place] ^= 1
-    file.write_bytes(data)
 
 
 def flip_a_bit(state: Path) -> None:
@@ -107,6 +103,25 @@ def test_a_run_on_damaged_files_of_the_state_ends_with_one_sentence(
     last = damaged.events[-1]["event"]
     assert re.search(told + re.escape(RESTORE), last), last
     assert all(message.endswith(b"=> 5\n") for message in receiver.messages)
+
+
+def test_a_run_starts_without_damaged_records_of_the_log_if_asked(
+    tmp_path: Path, stopped: Path
+) -> None:
+    state = tmp_path / "state"
+    shutil.copytree(stopped, state)
+    place = places(state, OUTPUTS)[0]
+    flip(place.file, place.end - 1)
+    with Receiver("lines") as receiver:
+        refused = run(APP, receiver, state)
+        assert refused.wait(PATIENCE_S) == 1
+        refused.__exit__()
+        assert "is not as written" in refused.events[-1]["event"]
+        assert "or start once with --skip-damaged" in refused.events[-1]["event"]
+        with run(APP, receiver, state, options=["--skip-damaged"]) as running:
+            send(running.sources[SOURCE], [WORDS])
+            assert all(line.endswith(b"=> 5\n") for line in receiver.wait_for(7))
+            assert running.stop() == 0
 
 
 def test_another_number_of_partitions_in_the_last_epoch_is_refused(

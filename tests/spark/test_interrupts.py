@@ -67,8 +67,9 @@ def press_ctrl_c(process: subprocess.Popen[bytes]) -> None:
     """Interrupt *process* and those below it that a terminal interrupts with it."""
     group = os.getpgid(process.pid)
     for pid in [process.pid, *processes_below(process.pid)]:
-        if os.getpgid(pid) == group:
-            os.kill(pid, signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            if os.getpgid(pid) == group:
+                os.kill(pid, signal.SIGINT)
 
 
 @contextlib.contextmanager

@@ -65,7 +65,7 @@ def test_joins_go_on_where_a_run_ended(on_spark: InProcess, tmp_path: Path) -> N
     second = [*messages(200, 60), *jump, *late]
     due = simulate(reference.load(), [*first, *second], until_ns=int(wallaroo.seconds(1)))
     expected = by_key(due.by_sink)
-    assert {sink for sink, _ in expected} == {f"Lefts {number}" for number in range(1, 6)}
+    assert {sink for sink, _ in expected} == {"Lefts", *(f"Lefts {n}" for n in range(2, 6))}
     assert due.late
     assert any(
         isinstance(message, tuple) and len(message) == 2 for _, _, message, _ in due.set_aside

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import wait_until
+from tests.helpers import free_address, wait_until
 from tests.run.reload.application import change, write
-from tests.spark.harness import PATIENCE_S, Receiver, frame, processes, run
-from wallaroo.run.background_run import BackgroundRun
+from tests.spark.harness import PATIENCE_S, Receiver, frame, processes, run, send
+from wallaroo.run.background_run import BackgroundRun, Event
 
 pytestmark = pytest.mark.spark
 
@@ -51,8 +51,13 @@ def words(receiver: Receiver) -> list[str]:
     return list(dict.fromkeys(line.decode().split()[0] for line in receiver.messages))
 
 
+def told(running: BackgroundRun, name: str) -> list[Event]:
+    """The events called *name*."""
+    return [event for event in running.events if event["event"] == name]
+
+
 def refusals(running: BackgroundRun) -> list[str]:
-    return [event["reason"] for event in running.events if event["event"] == "not reloaded"]
+    return [event["reason"] for event in told(running, "not reloaded")]
 
 
 def test_an_edit_takes_effect_with_the_state_kept(tmp_path: Path) -> None:
@@ -112,3 +117,42 @@ def test_a_changed_source_is_served_after_the_reload(tmp_path: Path) -> None:
             assert connection.recv(1) == b""
         wait_until(lambda: b"one b 1\n" in receiver.messages[before - 3 :], "lines", PATIENCE_S)
         assert running.stop() == 0
+
+
+def test_code_with_which_the_gateway_does_not_start_is_refused(tmp_path: Path) -> None:
+    application = tmp_path / "edited"
+    application.mkdir()
+    write(application)
+    address, sink, source = free_address(), "to_port, encode)", "host, port, decode"
+    renamed, keys = f'{sink}.named("other")', [b"a"]
+    with run(application, address, tmp_path / "state", options=["--reload"]) as running:
+        gateway = running.client
+        assert gateway is not None
+        with stream(running.sources["Keys"]) as sent:
+            wait_until(lambda: gateway.status().undelivered, "outputs", PATIENCE_S)
+            change(application, sink, renamed)
+            wait_until(lambda: len(refusals(running)) == 1, "the refusal", PATIENCE_S)
+            assert (
+                "for the sink 'Keys' to be delivered, and the application" in refusals(running)[0]
+            )
+            receiver = Receiver("lines", int(address.rpartition(":")[2]))
+            receiver.wait_for(sent[0] + 10)  # the sender's connection is still the first
+        with receiver:
+            change(application, renamed, sink)
+            running.wait_for_event("reloaded", PATIENCE_S)
+            with socket.create_server(("127.0.0.1", 0)) as other:
+                in_use = f"host, {other.getsockname()[1]}, decode"
+                change(application, source, in_use)
+                wait_until(lambda: len(refusals(running)) == 2, "the next refusal", PATIENCE_S)
+                assert "does not start with the changed application" in refusals(running)[1]
+                send(running.sources["Keys"], keys)
+                receiver.wait_for(sent[0] + 1)
+            change(application, '"one"', '"two"', "texts.py")
+            change(application, in_use, source)
+            wait_until(lambda: len(told(running, "reloaded")) == 2, "the reload", PATIENCE_S)
+            send(running.sources["Keys"], keys)
+            receiver.wait_for(sent[0] + 2)
+            assert running.stop() == 0
+    counts = [int(line.split()[-1]) for line in receiver.messages]
+    assert counts == list(range(1, sent[0] + 3))
+    assert words(receiver) == ["one", "two"]

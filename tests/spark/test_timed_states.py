@@ -13,7 +13,7 @@ import wallaroo
 from tests.applications import timing
 from tests.spark.in_process import InProcess
 from wallaroo.gateway.damage import LOG
-from wallaroo.gateway.store import Reading
+from wallaroo.gateway.reading import Reading
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.metrics.catalogue import STATE_EXPIRED
 from wallaroo.testing import simulate

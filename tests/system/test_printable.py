@@ -85,6 +85,7 @@ def test_the_live_view() -> None:
     seen = {
         "point": {"pipelines": {NASTY: pipeline}, "undelivered": 0},
         "errors": [error],
+        "sources": [{"name": NASTY, "waits": NASTY}],
         "backlog": {"messages": 0, "seconds": 0.0},
         "workers": {"alive": 1, "wanted": 1},
         "windows": {"open": 3, "watermark_s": 1e20},

@@ -124,6 +124,12 @@ reveal_type(orders.key_by(by_symbol).to(twice))  # R: Pipeline[Order]
 reveal_type(orders.collect().clone())  # R: Pipeline[Order]
 reveal_type(orders.merge(orders.to(symbol)))  # R: Pipeline[Order | str]
 reveal_type(orders.merge(orders.to(symbol)).to(shown))  # R: Pipeline[str]
+reveal_type(orders.map(lambda order: order.symbol))  # R: Pipeline[str]
+reveal_type(orders.map(lambda order: order if order.symbol else None))  # R: Pipeline[Order]
+reveal_type(orders.filter(lambda order: order.symbol == "A"))  # R: Pipeline[Order]
+reveal_type(orders.flat_map(lambda order: [order.symbol]))  # R: Pipeline[str]
+reveal_type(orders.split(lambda order: order.symbol == "A")[1])  # R: Pipeline[Order]
+orders.map(lambda order: order.color)  # E: "Order" has no attribute "color"
 
 orders.to(symbol).to(large)  # E: has incompatible type "Computation[Order, Order | None]"
 orders.to(symbol).to(add)  # E: has incompatible type "StateComputation[Order, Total, int | None]"
@@ -139,11 +145,13 @@ reveal_type(sink)  # R: TCPSinkConfig[int]
 totals = orders.key_by(by_symbol).to(add)
 wallaroo.build_application("app", totals.to_sink(sink))
 totals.to_sinks([sink, wallaroo.FileSinkConfig("out", encode, framing="lines")])
+reveal_type(sink.named("archive"))  # R: TCPSinkConfig[int]
 orders.to_sink(sink)  # E: has incompatible type "TCPSinkConfig[int]"
 orders.to_sinks([sink])  # E: List item 0 has incompatible type "TCPSinkConfig[int]"
 page = wallaroo.SSESinkConfig("", 0, encode)
 orders.to_sink(page)  # E: has incompatible type "SSESinkConfig[int]"
-wallaroo.TCPSinkConfig("", 0, decode)  # E: Argument 3 to "TCPSinkConfig" has incompatible type
+wallaroo.TCPSinkConfig("", 0, len)  # E: Argument 3 to "TCPSinkConfig" has incompatible type
+wallaroo.TCPSinkConfig("", 0, str.encode)
 
 
 @wallaroo.computation(name="either")

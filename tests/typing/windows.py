@@ -108,3 +108,9 @@ range_windows(minutes(1)).with_late_data_policy(1)  # E: has incompatible type "
 reveal_type(range_windows(minutes(1)).over(Largest))  # R: Windowing[int, float]
 reveal_type(numbers.to(count_windows(3).over(Largest())))  # R: WindowedPipeline[float, int]
 reveal_type(numbers.to(count_windows(3).over(LargestOfWindow())))  # R: WindowedPipeline[float, int]
+fives = count_windows(5)
+reveal_type(numbers.to(fives.over(wallaroo.Count)).map(lambda r: r.value))  # R: Pipeline[int]
+reveal_type(numbers.to(fives.over(wallaroo.Max(str))).map(lambda r: r.value))  # R: Pipeline[str]
+reveal_type(numbers.to(fives.over(wallaroo.Mean())).map(lambda r: r.value))  # R: Pipeline[float]
+top = numbers.to(fives.over(wallaroo.Top(2)))
+reveal_type(top.map(lambda r: r.value))  # R: Pipeline[list[int]]

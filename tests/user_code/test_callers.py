@@ -18,6 +18,8 @@ import pytest
 
 import wallaroo
 from tests.dataflow.harness import Driven, chunks, tick
+from wallaroo.connectors.kafka.records import KafkaRecord
+from wallaroo.connectors.kafka.stored import whole
 from wallaroo.dataflow.guards import guarded as guarded_application
 from wallaroo.dataflow.isolated_calls import Calls as CountedCalls
 from wallaroo.model.application import Application, Serialization
@@ -341,6 +343,21 @@ def test_a_message_whose_key_is_not_listed_speaks_for_the_step_that_lists_them(l
         assert calls[name] == {Call(limited=True, running=RunningStep("listed", "state"))}
     assert {call.running for call in calls["Message.__repr__"]} == {("listed", "state")}
     calls.clear()
+
+
+@pytest.mark.parametrize("envelope", [False, True])
+def test_the_time_of_the_decoder_and_the_encoder_of_a_topic_is_limited(envelope: bool) -> None:
+    limited: list[bool] = []
+
+    def note(_: Any) -> bytes:
+        limited.append(call_at(sys._getframe()) is not None)
+        return b"noted"
+
+    source = wallaroo.KafkaSourceConfig("t", "broker", note, envelope=envelope)
+    sink = wallaroo.KafkaSinkConfig("t", "broker", note)
+    topic = wallaroo.source("topic", source).to_sink(sink)
+    run(resolve(wallaroo.build_application("Topics", topic)), [("topic", whole(KafkaRecord(b"")))])
+    assert limited == [True, True]
 
 
 @pytest.mark.parametrize("names", [("elsewhere",), ("owner", "elsewhere")])

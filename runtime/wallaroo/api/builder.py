@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from wallaroo.api.class_api import PartitionFunctionClass
+from wallaroo.api.connectors import AnyDeadLetters
 from wallaroo.api.keywords import keyword_aliases
 from wallaroo.api.places import Place, calling_place
 from wallaroo.api.windows import Windowing
@@ -86,6 +87,8 @@ class DeclaredApplication:
     pipelines: list[DeclaredPipeline] = field(default_factory=list)
     before_pipeline: list[Place] = field(default_factory=list)
     """Calls made before the first `new_pipeline`."""
+    dead_letters: Any = None
+    """Where dead letters are published; None for nowhere."""
 
 
 class ApplicationBuilder:
@@ -301,8 +304,13 @@ class ApplicationBuilder:
             pipeline.ended = True
         return self
 
-    def build(self) -> DeclaredApplication:
-        """Return the declared application, which `application_setup` has to return."""
+    def build(self, *, dead_letters: AnyDeadLetters | None = None) -> DeclaredApplication:
+        """Return the declared application, which `application_setup` has to return.
+
+        Args:
+            dead_letters: Where dead letters are published, such as `KafkaDeadLetters(…)`.
+        """
+        self._application.dead_letters = dead_letters
         return self._application
 
     def _step(self, step: DeclaredStep) -> ApplicationBuilder:

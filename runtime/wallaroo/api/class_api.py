@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Protocol, TypeAlias
 
-from wallaroo.api.functions import In_contra, Result_co
+from wallaroo.api.functions import AnyEncoded, Encoder, In_contra, Result_co
 
 
 class DecoderClass(Protocol[Result_co]):
@@ -65,3 +65,9 @@ class EncoderClass(Protocol[In_contra]):
 
         For a table, return the values of a row by column.
         """
+
+
+AnyEncoder: TypeAlias = (
+    Encoder[In_contra, Any] | EncoderClass[In_contra] | Callable[[In_contra], AnyEncoded]
+)
+"""What the configurations of sinks take: a function, decorated or not, or an object."""

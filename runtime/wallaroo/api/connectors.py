@@ -9,9 +9,10 @@ create the object in `application_setup`, and open files and connections in `rea
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from wallaroo.api.functions import In_contra, Result_co
 from wallaroo.api.places import Place
@@ -39,6 +40,39 @@ class AnySink(Generic[In_contra]):
     encoder: Any
     place: Place
     """Where the application creates it."""
+    given_name: str | None = None
+    """See `named`."""
+
+    def named(self, name: str) -> Self:
+        """Return the same sink under *name*, instead of a name that its pipeline gives it.
+
+        The name is that in metrics, the dashboard, logs and errors, and what waits for the sink is
+        kept by it across restarts.
+
+        Example:
+            >>> import wallaroo
+            >>> from wallaroo.testing import simulate
+            >>> text = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
+            >>> line = wallaroo.encoder(str.encode)
+            >>> builder = wallaroo.ApplicationBuilder("Copy")
+            >>> _ = builder.new_pipeline("Texts", wallaroo.TCPSourceConfig("", 0, text))
+            >>> sinks = [wallaroo.TCPSinkConfig("", port, line) for port in (1, 2)]
+            >>> _ = builder.to_sinks([sinks[0].named("archive"), sinks[1]])
+            >>> simulate(builder.build(), [("Texts", b"a")]).by_sink
+            {'archive': [b'a'], 'Texts 2': [b'a']}
+        """
+        named = copy.copy(self)
+        named.given_name = name
+        return named
+
+
+class AnyDeadLetters:
+    """Where dead letters are published; each connector that can has a subclass."""
+
+    sink: AnySink[Any]
+    """The sink; the module `dead_letters` of its connector has a function `encode`."""
+    keep: bool
+    """Whether they are also kept in the state directory."""
 
 
 class MessageSource(ABC, Generic[Position]):
@@ -76,7 +110,8 @@ class MessageSource(ABC, Generic[Position]):
         Yields:
             A payload for the decoder and its position; or None if no message is available *now*:
             the runtime then checks whether it should stop, and resumes the iterator shortly
-            afterwards. Do not block for longer than about a second; yield None instead.
+            afterwards. Do not block for longer than about a second; yield None instead. A table
+            that is read first ends with the first None.
 
         Raises:
             FrameError: The source cannot continue. Messages accepted so far are processed.

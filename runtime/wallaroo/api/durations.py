@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, overload
 
 from wallaroo.errors import WallarooParameterError
 
+EventTime = Callable[[Any], int | datetime]
+"""From a message to its time: nanoseconds since the Unix epoch, or a datetime with a time zone."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _SURELY_NS = 10_000_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+from typing import Any, ClassVar, Generic, ParamSpec, TypeAlias, TypeVar
 
 from wallaroo.api.places import Place
 from wallaroo.api.retries import Retries
@@ -37,19 +37,13 @@ class OutputRecord:
     __slots__ = ()
 
 
-Encoded = TypeVar(
-    "Encoded",
-    bound=bytes
-    | bytearray
-    | memoryview
-    | str
-    | OutputRecord
-    | tuple[Any, ...]
-    | Mapping[str, Any]
-    | None,
+AnyEncoded: TypeAlias = (
+    bytes | bytearray | memoryview | str | OutputRecord | tuple[Any, ...] | Mapping[str, Any] | None
 )
 """Result of an encoder: text is sent as UTF-8, None sends nothing; for Kafka, also a record, or a
 tuple of a value, a key and a partition; for tables, the values of a row by column."""
+Encoded = TypeVar("Encoded", bound=AnyEncoded)
+"""The same, as the type that one encoder returns."""
 
 LengthFormat = str | Callable[[bytes], int]
 """How the header encodes the payload's length: a `struct` format, or a function of the header."""

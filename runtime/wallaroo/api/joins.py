@@ -10,10 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args, overload
 
-from wallaroo.api.durations import AnyDuration, not_negative_ns, positive_ns
+from wallaroo.api.durations import AnyDuration, EventTime, not_negative_ns, positive_ns
 from wallaroo.api.functions import Decorated, Result, Result_co
 from wallaroo.api.places import Place
-from wallaroo.api.windows import EventTime
 from wallaroo.errors import WallarooParameterError
 
 How = Literal["inner", "left"]
@@ -67,6 +66,8 @@ class TableJoin(Join[Left_contra, Right_contra, Result_co]):
     """Joins each left message with the last right one that has come; see `table_join`."""
 
     ttl_ns: int | None
+    deleted: Callable[[Any], object] | None
+    table_first: bool
 
 
 class AsOfJoin(Join[Left_contra, Right_contra, Result_co]):
@@ -103,17 +104,34 @@ class JoinInput:
 
 @overload
 def table_join(
-    name: str, *, how: Literal["inner"] = "inner", ttl: AnyDuration | None = None
+    name: str,
+    *,
+    how: Literal["inner"] = "inner",
+    ttl: AnyDuration | None = None,
+    deleted: Callable[[Any], object] | None = None,
+    table_first: bool = False,
 ) -> Callable[[Callable[[Left, Right], Result]], TableJoin[Left, Right, Result]]: ...
 
 
 @overload
 def table_join(
-    name: str, *, how: Literal["left"], ttl: AnyDuration | None = None
+    name: str,
+    *,
+    how: Literal["left"],
+    ttl: AnyDuration | None = None,
+    deleted: Callable[[Any], object] | None = None,
+    table_first: bool = False,
 ) -> Callable[[Callable[[Left, Right | None], Result]], TableJoin[Left, Right, Result]]: ...
 
 
-def table_join(name: str, *, how: Any = "inner", ttl: AnyDuration | None = None) -> Any:
+def table_join(
+    name: str,
+    *,
+    how: Any = "inner",
+    ttl: AnyDuration | None = None,
+    deleted: Callable[[Any], object] | None = None,
+    table_first: bool = False,
+) -> Any:
     """Declare a join of each left message with the last right message of its key that has come.
 
     Right messages only update what left ones are joined with. The order of arrival counts.
@@ -124,6 +142,10 @@ def table_join(name: str, *, how: Any = "inner", ttl: AnyDuration | None = None)
             function with None for it.
         ttl: Time for which a right message is kept while neither side has a message of its key: a
             `timedelta`, or the result of `seconds` or a similar function. None keeps it.
+        deleted: Function of a right message that returns whether it deletes the one before it, as a
+            tombstone of a compacted topic does; it is not kept itself. None keeps every one.
+        table_first: Whether, at each start, sources of left messages are read only once those of
+            right ones have been read to the end that they had then.
 
     Returns:
         A decorator for a function of a left and a right message, which returns the output, or None
@@ -142,7 +164,8 @@ def table_join(name: str, *, how: Any = "inner", ttl: AnyDuration | None = None)
     """
     _check_how(how)
     ttl_ns = None if ttl is None else positive_ns("ttl", ttl)
-    return lambda function: TableJoin(function, name, how, ttl_ns=ttl_ns)
+    more = {"ttl_ns": ttl_ns, "deleted": deleted, "table_first": table_first}
+    return lambda function: TableJoin(function, name, how, **more)
 
 
 @overload

@@ -14,9 +14,10 @@ from wallaroo.api.class_api import (
     MultiComputationClass,
     PartitionFunctionClass,
 )
-from wallaroo.api.connectors import AnySink, AnySource
+from wallaroo.api.connectors import AnyDeadLetters, AnySink, AnySource
 from wallaroo.api.functions import Computation, MultiComputation
 from wallaroo.api.gathered_functions import AsyncComputation, BatchComputation
+from wallaroo.api.inline_steps import filtering, flat_mapping, inspecting, mapping, splitting
 from wallaroo.api.joins import Join, JoinCall, JoinInput
 from wallaroo.api.places import Place, calling_place
 from wallaroo.api.stages import Origin, RemainingPath, SourcePath, Stage, merged, state_names
@@ -125,6 +126,98 @@ class Pipeline(Generic[Message]):
         """
         kind = WindowedPipeline if isinstance(computation, Windowing) else Pipeline
         return self._with_stage(Stage("to", calling_place(), computation), kind)
+
+    def map(
+        self, function: Callable[[Message], Next | None], *, name: str | None = None
+    ) -> Pipeline[Next]:
+        """Add a step of a plain function or lambda, from a message to one message or None.
+
+        Args:
+            function: The function; decorated ones are given to `to`.
+            name: Name of the step in logs, metrics and errors; by default that of the function,
+                or its kind, file and line if it has none, as a lambda.
+
+        Raises:
+            TypeError: *function* is not a function, or is decorated.
+
+        Example:
+            >>> import wallaroo
+            >>> from wallaroo.testing import simulate
+            >>> words = wallaroo.TCPSourceConfig("", 0, bytes.decode, framing="lines")
+            >>> text = wallaroo.encoder(str.encode)
+            >>> pipeline = (
+            ...     wallaroo.source("Texts", words)
+            ...     .flat_map(str.split)
+            ...     .filter(str.isalpha)
+            ...     .map(lambda word: word.lower(), name="lower")
+            ... )
+            >>> long, short = pipeline.split(lambda word: len(word) > 2)
+            >>> application = wallaroo.build_application(
+            ...     "Words",
+            ...     long.to_sink(wallaroo.TCPSinkConfig("", 1, text)),
+            ...     short.map(str.upper).to_sink(wallaroo.TCPSinkConfig("", 2, text)),
+            ... )
+            >>> simulate(application, [("Texts", b"To be or NOT 2 be")]).by_sink
+            {'Texts': [b'not'], 'Texts 2': [b'TO', b'BE', b'OR', b'BE']}
+        """
+        place = calling_place()
+        return self._with_stage(Stage("to", place, mapping(function, name, place)))
+
+    def filter(
+        self, predicate: Callable[[Message], object], *, name: str | None = None
+    ) -> Pipeline[Message]:
+        """Add a step that keeps the messages for which *predicate* is true; see `map`."""
+        place = calling_place()
+        return self._with_stage(Stage("to", place, filtering(predicate, name, place)))
+
+    def flat_map(
+        self,
+        function: Callable[[Message], Iterable[Next | None] | None],
+        *,
+        name: str | None = None,
+    ) -> Pipeline[Next]:
+        """Add a step from a message to any number of messages; see `map`.
+
+        The function may return a list, or yield.
+        """
+        place = calling_place()
+        return self._with_stage(Stage("to", place, flat_mapping(function, name, place)))
+
+    def inspect(
+        self, show: Callable[[Message], object] = repr, *, name: str | None = None
+    ) -> Pipeline[Message]:
+        """Add a step that prints what *show* returns of each message, and passes the message on.
+
+        As with every `print` in an application, the lines become events of the log with pipeline
+        and step, at most 20 in a second.
+
+        Example:
+            >>> import wallaroo
+            >>> from wallaroo.testing import simulate
+            >>> words = wallaroo.TCPSourceConfig("", 0, bytes.decode, framing="lines")
+            >>> lengths = wallaroo.source("Words", words).inspect().map(len)
+            >>> lengths = lengths.inspect("{} bytes".format)
+            >>> sink = wallaroo.TCPSinkConfig("", 1, str.encode)
+            >>> application = wallaroo.build_application("Lengths", lengths.map(str).to_sink(sink))
+            >>> simulate(application, [("Words", b"tea")]).outputs
+            'tea'
+            3 bytes
+            [b'3']
+        """
+        place = calling_place()
+        return self._with_stage(Stage("to", place, inspecting(show, name, place)))
+
+    def split(
+        self, predicate: Callable[[Message], object], *, name: str | None = None
+    ) -> tuple[Pipeline[Message], Pipeline[Message]]:
+        """Return two pipelines: the messages for which *predicate* is true, and all others.
+
+        The predicate is called once for each message. End each pipeline at its own sinks and pass
+        both to `build_application`, or merge them again. See `map` for an example.
+        """
+        step, of_true, of_false = splitting(predicate, name, calling_place())
+        both = self.to(step)
+        return both.to(of_true), both.to(of_false)
 
     def key_by(
         self, key_extractor: Callable[[Message], Hashable] | PartitionFunctionClass[Message]
@@ -245,7 +338,7 @@ class WindowedPipeline(Pipeline[Message], Generic[Message, In]):
             ... )
             >>> sent = [("Texts", b"59"), ("Texts", b"60"), ("Texts", b"58")]
             >>> simulate(application, sent).by_sink
-            {'Texts 1': [b'1 messages'], 'Texts 2': [b'58']}
+            {'Texts': [b'1 messages'], 'Texts 2': [b'58']}
         """
         return self._with_stage(Stage("late", calling_place()))
 
@@ -260,7 +353,9 @@ def source(name: str, source_config: AnySource[Message]) -> Pipeline[Message]:
     return Pipeline([SourcePath(Origin(name, source_config, calling_place()))])
 
 
-def build_application(app_name: str, *pipelines: Pipeline[Any]) -> DeclaredApplication:
+def build_application(
+    app_name: str, *pipelines: Pipeline[Any], dead_letters: AnyDeadLetters | None = None
+) -> DeclaredApplication:
     """Build an application from *pipelines*, for `application_setup` to return.
 
     Each source becomes a separate pipeline; merged pipelines share their state and their sinks.
@@ -270,6 +365,7 @@ def build_application(app_name: str, *pipelines: Pipeline[Any]) -> DeclaredAppli
     Args:
         app_name: Name of the application.
         pipelines: One or more pipelines, each with its sinks.
+        dead_letters: Where dead letters are published, such as `KafkaDeadLetters(…)`.
 
     Raises:
         TypeError: An argument is of another type.
@@ -282,7 +378,9 @@ def build_application(app_name: str, *pipelines: Pipeline[Any]) -> DeclaredAppli
         raise TypeError(msg)
     for pipeline in pipelines:
         _check_pipeline(pipeline, 'build_application("Name", pipeline, …)')
-    return DeclaredApplication(app_name, calling_place(), _declared_pipelines(pipelines))
+    return DeclaredApplication(
+        app_name, calling_place(), _declared_pipelines(pipelines), dead_letters=dead_letters
+    )
 
 
 def _check_pipeline(pipeline: Any, call: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from wallaroo.api.builder import DeclaredBranch, DeclaredStep
 from wallaroo.api.joins import JoinCall, JoinInput
 from wallaroo.api.places import Place
+from wallaroo.api.ready_aggregations import ReadyAggregation
 from wallaroo.api.state_functions import AnyStateComputation
 from wallaroo.api.windows import Windowing
 
@@ -111,4 +112,6 @@ def _name_of(
     if isinstance(function, AnyStateComputation):
         return function.name
     aggregation = function.aggregation
+    if isinstance(aggregation, ReadyAggregation):
+        return aggregation.name()
     return aggregation.__name__ if isinstance(aggregation, type) else type(aggregation).__name__

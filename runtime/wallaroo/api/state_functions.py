@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, overload
 
-from wallaroo.api.durations import AnyDuration, positive_ns
+from wallaroo.api.durations import AnyDuration, EventTime, positive_ns
 from wallaroo.api.functions import Decorated, In, In_contra, Result, Result_co, Results, State
 from wallaroo.api.timers import Timers
 from wallaroo.errors import WallarooParameterError
@@ -54,7 +54,7 @@ class StateTiming:
     """Time after which an idle entity is freed, in nanoseconds; None to keep it."""
     on_timer: Callable[[str, Any, Timers], Any] | None = None
     """Called when a timer is due; None if the computation has no timers."""
-    event_time: Callable[[Any], int] | None = None
+    event_time: EventTime | None = None
     """From a message to its time; None for its time of arrival."""
 
     @classmethod
@@ -62,7 +62,7 @@ class StateTiming:
         cls,
         ttl: AnyDuration | None,
         on_timer: Callable[[str, Any, Timers], Any] | None,
-        event_time: Callable[[Any], int] | None,
+        event_time: EventTime | None,
     ) -> StateTiming:
         """Check the arguments of a decorator.
 
@@ -121,7 +121,7 @@ def state_computation(
     state: type[State],
     *,
     ttl: AnyDuration | None = None,
-    event_time: Callable[[Any], int] | None = None,
+    event_time: EventTime | None = None,
 ) -> Callable[[Callable[[In, State], Result]], StateComputation[In, State, Result]]: ...
 
 
@@ -132,7 +132,7 @@ def state_computation(
     *,
     on_timer: Callable[[str, State, Timers], OnTimer],
     ttl: AnyDuration | None = None,
-    event_time: Callable[[Any], int] | None = None,
+    event_time: EventTime | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], Result]],
     TimedStateComputation[In, State, Result, OnTimer],
@@ -145,7 +145,7 @@ def state_computation(
     state: None = None,
     *,
     ttl: AnyDuration | None = None,
-    event_time: Callable[[Any], int] | None = None,
+    event_time: EventTime | None = None,
 ) -> Callable[
     [Callable[[In, State], tuple[Result, Any]]], StateComputation[In, State, tuple[Result, Any]]
 ]: ...
@@ -158,7 +158,7 @@ def state_computation(
     *,
     on_timer: Callable[[str, State, Timers], tuple[OnTimer, Any]],
     ttl: AnyDuration | None = None,
-    event_time: Callable[[Any], int] | None = None,
+    event_time: EventTime | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], tuple[Result, Any]]],
     TimedStateComputation[In, State, tuple[Result, Any], tuple[OnTimer, Any]],
@@ -171,7 +171,7 @@ def state_computation(
     *,
     ttl: AnyDuration | None = None,
     on_timer: Callable[..., Any] | None = None,
-    event_time: Callable[[Any], int] | None = None,
+    event_time: EventTime | None = None,
 ) -> Any:
     """Declare a computation over a message and the state entity of its key.
 
@@ -186,8 +186,8 @@ def state_computation(
         on_timer: Function of the name of a timer, the entity and the `Timers` of its key. It is
             called when a timer is due, and returns what the computation returns. If it is given,
             the computation receives the `Timers` as a third argument.
-        event_time: Function from a message to its time, an int: nanoseconds since the Unix epoch.
-            Without it, the time of arrival counts.
+        event_time: Function from a message to its time: nanoseconds since the Unix epoch, or a
+            datetime with a time zone. Without it, the time of arrival counts.
 
     Raises:
         TypeError: The *ttl* has another type.
@@ -212,7 +212,7 @@ def state_computation_multi(
     state: type[State],
     *,
     ttl: AnyDuration | None = None,
-    event_time: Callable[[Any], int] | None = None,
+    event_time: EventTime | None = None,
 ) -> Callable[[Callable[[In, State], Results]], MultiStateComputation[In, State, Results]]: ...
 
 
@@ -223,7 +223,7 @@ def state_computation_multi(
     *,
     on_timer: Callable[[str, State, Timers], OnTimers],
     ttl: AnyDuration | None = None,
-    event_time: Callable[[Any], int] | None = None,
+    event_time: EventTime | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], Results]],
     TimedMultiStateComputation[In, State, Results, OnTimers],
@@ -236,7 +236,7 @@ def state_computation_multi(
     state: None = None,
     *,
     ttl: AnyDuration | None = None,
-    event_time: Callable[[Any], int] | None = None,
+    event_time: EventTime | None = None,
 ) -> Callable[
     [Callable[[In, State], tuple[Results, Any]]],
     MultiStateComputation[In, State, tuple[Results, Any]],
@@ -250,7 +250,7 @@ def state_computation_multi(
     *,
     on_timer: Callable[[str, State, Timers], tuple[OnTimers, Any]],
     ttl: AnyDuration | None = None,
-    event_time: Callable[[Any], int] | None = None,
+    event_time: EventTime | None = None,
 ) -> Callable[
     [Callable[[In, State, Timers], tuple[Results, Any]]],
     TimedMultiStateComputation[In, State, tuple[Results, Any], tuple[OnTimers, Any]],
@@ -263,7 +263,7 @@ def state_computation_multi(
     *,
     ttl: AnyDuration | None = None,
     on_timer: Callable[..., Any] | None = None,
-    event_time: Callable[[Any], int] | None = None,
+    event_time: EventTime | None = None,
 ) -> Any:
     """Declare a state computation whose output is an iterable of messages (or None).
 

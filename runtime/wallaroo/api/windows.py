@@ -9,11 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Generic, Literal, Self, TypeVar, cast, get_args
 
 from wallaroo.api.aggregations import Aggregation, AggregationClass, In_contra, Out_co
-from wallaroo.api.durations import AnyDuration, duration_ns, not_negative_ns, positive_ns
+from wallaroo.api.durations import AnyDuration, EventTime, duration_ns, not_negative_ns, positive_ns
 from wallaroo.api.integers import positive_integer
 from wallaroo.api.keywords import keyword_aliases
 from wallaroo.api.places import Place, calling_place
@@ -33,8 +32,6 @@ AnyAggregation = (
 """An aggregation, or its class if it is created without arguments."""
 LatePolicy = Literal["drop", "fire-per-message", "place-in-oldest-window"]
 """How to handle a message whose windows have all closed."""
-EventTime = Callable[[Any], int | datetime]
-"""From a message to its time: nanoseconds since the Unix epoch, or a datetime with a time zone."""
 
 
 @dataclass(frozen=True)

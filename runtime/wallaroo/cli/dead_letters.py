@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import click
 from wallaroo.cli.option_tree import together
 from wallaroo.cli.options import STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import state_dir_of
+from wallaroo.connectors.kafka.stored import is_refused, value_of
 from wallaroo.errors import UsageError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
@@ -108,7 +110,7 @@ def _check_numbers(
 def _not_replayable(letter: DeadLetter) -> str | None:
     """Why *letter* cannot be replayed; None if it can."""
     if letter.payload is None:
-        return _no_payload(letter.id)
+        return _no_payload(letter)
     return None if letter.pipeline else f"dead letter {letter.id} was damaged on disk"
 
 
@@ -116,8 +118,15 @@ def _no_letter(number: int, where: str, state_dir: Path) -> str:
     return f"there is no dead letter {number}{where} in {state_dir}"
 
 
-def _no_payload(number: int) -> str:
-    return f"dead letter {number} has no payload, because its message had passed a state"
+def _no_payload(letter: DeadLetter) -> str:
+    return f"dead letter {letter.id} has no payload, because {_why_no_payload(letter)}"
+
+
+def _why_no_payload(letter: DeadLetter) -> str | None:
+    """Why *letter* has no payload; None if it has one."""
+    if letter.payload is None:
+        return "its message had passed a state"
+    return "the source could not take its message" if is_refused(letter.payload) else None
 
 
 @click.group(name="dead-letters")
@@ -160,7 +169,7 @@ def list_letters(
         _check_origin(actions, choice)
         letters = actions.letters(choice, last + 1)
     for letter in letters[-last:]:
-        click.echo(json.dumps(letter.to_json()) if as_json else _line(letter))
+        click.echo(json.dumps(_arrived(letter).to_json()) if as_json else _line(letter))
     if len(letters) > last:
         click.echo(f"there are more dead letters than these {last:,}: --last N lists N", err=True)
 
@@ -183,10 +192,10 @@ def show(given: tuple[str, ...], state_dir: Path | None, payload: bool) -> None:
     (letter,) = letters
     if not payload:
         click.echo(_page(letter))
-    elif letter.payload is None:
-        raise UsageError(_no_payload(number))
+    elif (arrived := _arrived(letter).payload) is None:
+        raise UsageError(_no_payload(letter))
     else:
-        sys.stdout.buffer.write(letter.payload)
+        sys.stdout.buffer.write(arrived)
 
 
 @dead_letters.command()
@@ -221,7 +230,14 @@ def _line(letter: DeadLetter) -> str:
     return printable(f"{letter.id:>6}  {when}  {where}  {key}{letter.error}")
 
 
+def _arrived(letter: DeadLetter) -> DeadLetter:
+    """*letter* with its payload as it arrived."""
+    why = _why_no_payload(letter)
+    return replace(letter, payload=None if why else value_of(letter.payload or b""))
+
+
 def _page(letter: DeadLetter) -> str:
+    why, arrived = _why_no_payload(letter), _arrived(letter).payload
     fields = {
         "number": letter.id,
         "set aside": _time(letter.set_aside_ns),
@@ -233,10 +249,12 @@ def _page(letter: DeadLetter) -> str:
         "error": letter.error,
         "key": letter.key or "?",
         "message": letter.message,
-        "payload": "none: the message had passed a state; it cannot be replayed"
-        if letter.payload is None
-        else f"{len(letter.payload)} bytes: {letter.payload[:60]!r}",
+        "payload": f"none: {why}" + "; it cannot be replayed" * (letter.payload is None)
+        if arrived is None
+        else f"{len(arrived)} bytes: {arrived[:60]!r}",
     }
+    if letter.payload is not None and why:  # no decoder had it
+        del fields["place"], fields["message"]
     page = "\n".join(f"{name:<10} {printable(value)}" for name, value in fields.items())
     return f"{page}\n\n{printable_lines(letter.traceback)}".rstrip()
 

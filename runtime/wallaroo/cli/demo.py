@@ -29,6 +29,8 @@ _WARM_UP_TURNS = 4
 """Turns that are sent first, so that Spark is warm when measuring starts."""
 _REMOVAL_S = 10.0
 """Seconds for the processes of a killed run to end."""
+_ABSENT_S = 1.0
+"""Seconds in which they would have written again."""
 _REMOVAL_CHECK_S = 0.05
 _NOT_USED = "addresses not used"
 """What is logged where sources read topics: there are addresses for all sources."""
@@ -90,7 +92,7 @@ def demo(app: str, messages: int, seed: int, workers: int, app_args: tuple[str, 
     def end(number: int, _frame: object) -> None:
         """End at once: what a handler raises is lost in some callbacks, and Arrow prints it."""
         kill_children()
-        _remove(state)
+        _remove(state, _ABSENT_S)
         if number == signal.SIGINT:
             click.echo("interrupted", err=True)
         os._exit(128 + number)  # as a shell reports a signal
@@ -122,11 +124,19 @@ def demo(app: str, messages: int, seed: int, workers: int, app_args: tuple[str, 
         sys.exit(1)
 
 
-def _remove(directory: Path) -> None:
-    """Delete *directory*, in which processes of a killed run may still write for a moment."""
+def _remove(directory: Path, absent_s: float = 0.0) -> None:
+    """Delete *directory*, until it has been absent for *absent_s*.
+
+    Processes of a killed run may still write there for a moment, and so recreate it.
+    """
     deadline = time.monotonic() + _REMOVAL_S
-    while directory.exists() and time.monotonic() < deadline:
-        shutil.rmtree(directory, ignore_errors=True)
+    seen = time.monotonic()
+    while (now := time.monotonic()) < deadline:
+        if directory.exists():
+            shutil.rmtree(directory, ignore_errors=True)
+            seen = now
+        elif now - seen >= absent_s:
+            return
         time.sleep(_REMOVAL_CHECK_S)
 
 

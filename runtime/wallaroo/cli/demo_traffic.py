@@ -82,7 +82,7 @@ class Outputs:
         receiver = _Receiver(lambda: Cutter(framing), self._add)
         self.address = receiver.address
         """Where outputs may be sent to."""
-        topics = [sink.topic for sink in application.sinks if isinstance(sink, KafkaSink)]
+        topics = [sink.topic for sink in application.output_sinks if isinstance(sink, KafkaSink)]
         readers = [_TopicReader(topic, self._add) for topic in topics]
         self._takers: list[_Receiver | _TopicReader] = [receiver, *readers]
 
@@ -145,7 +145,10 @@ class _TopicSender:
     """Writes to the topic of a source."""
 
     def __init__(self, source: KafkaSource) -> None:
-        self._topic = source.topic
+        if source.topic.pattern is not None:
+            msg = f"source {source.name} reads {source.topic}: a demo requires names of topics"
+            raise UsageError(msg)
+        self._topic = source.topic.one(source.topic.name)
         if source.start != "earliest":
             msg = f"source {source.name} starts at {source.start}: a demo requires 'earliest'"
             raise UsageError(msg)

@@ -92,7 +92,7 @@ def svg(graph: Graph) -> bytes:
         RuntimeFailure: Graphviz failed.
     """
     places = {node.id: str(node.place) for group in graph.groups for node in group.nodes}
-    places |= {node.id: str(node.place) for node in graph.states}
+    places |= {node.id: str(node.place) for node in graph.apart}
     places["%3"] = graph.name
 
     def tooltip(match: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ import contextlib
 import json
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ from wallaroo.gateway.entries import (
 from wallaroo.gateway.log.records import MOST_NUMBER, SKIPPED, SNAPSHOT, Record
 from wallaroo.gateway.log.scan import scan
 from wallaroo.gateway.marks import read_mark
+from wallaroo.gateway.numbering import Renumbering
 from wallaroo.gateway.store import FORMAT
 from wallaroo.system.printable import counted, printable, printable_json
 from wallaroo.wire.records import TICK_SOURCE
@@ -104,8 +105,9 @@ def log(
     """Show the log of APP, or in STATE_DIR: what its gateway has accepted, published and delivered.
 
     The log is only read, and its gateway may be running. Each line has the number of a record, its
-    kind, its time (UTC) if it has one, its size in bytes, and what it says. If the log is damaged,
-    the records before the damage are shown, then what is damaged.
+    kind, its time (UTC) if it has one, its size in bytes, and what it says, with the names that
+    sources and sinks had when it was written. If the log is damaged, the records before the damage
+    are shown, then what is damaged.
 
     \b
     Example:
@@ -122,9 +124,11 @@ def log(
     chosen = {_KINDS[kind] for kind in kinds} or None
     held: deque[str] = deque(maxlen=last and min(last, sys.maxsize))
     try:
+        names = Renumbering()
         for record in _records(directory, end):
+            names = _names_from(record, names)
             if record.number >= first and (chosen is None or record.kind in chosen):
-                line = (_json if as_json else _line)(record, with_data=with_data)
+                line = (_json if as_json else _line)(record, names, with_data=with_data)
                 if last is None:
                     print(line)
                 else:
@@ -178,8 +182,18 @@ class _Said(NamedTuple):
     """The messages or outputs in it."""
 
 
-def _line(record: Record, *, with_data: bool) -> str:
-    said = _read(record)
+def _names_from(record: Record, before: Renumbering) -> Renumbering:
+    """The names of sources and sinks that hold from *record* on, and *before* it."""
+    found = None
+    if record.kind == SNAPSHOT:
+        found = tables_in(bytes(record.payload)).get("names")
+    elif record.kind == NOTED:
+        found = noted_in(record.payload).get("names")
+    return before if found is None else Renumbering.naming(found)
+
+
+def _line(record: Record, names: Renumbering, *, with_data: bool) -> str:
+    said = _read(record, names)
     time = "" if said.time_ns is None else _time(said.time_ns)
     name = _NAMES.get(record.kind, str(record.kind))
     line = f"{record.number:>8}  {name:<9}  {time:<23}  {len(record.payload):>10,}  {said.text}"
@@ -188,8 +202,8 @@ def _line(record: Record, *, with_data: bool) -> str:
     return printable(line.rstrip())
 
 
-def _json(record: Record, *, with_data: bool) -> str:
-    said = _read(record)
+def _json(record: Record, names: Renumbering, *, with_data: bool) -> str:
+    said = _read(record, names)
     values: dict[str, Any] = {
         "number": record.number,
         "kind": _NAMES.get(record.kind, record.kind),
@@ -201,28 +215,28 @@ def _json(record: Record, *, with_data: bool) -> str:
     return printable_json(json.dumps(values))
 
 
-def _read(record: Record) -> _Said:
+def _read(record: Record, names: Renumbering) -> _Said:
     read = _READ.get(record.kind)
-    return _Said("", {}) if read is None else read(bytes(record.payload))
+    return _Said("", {}) if read is None else read(bytes(record.payload), names)
 
 
-def _read_snapshot(payload: bytes) -> _Said:
-    tables = tables_in(payload)
+def _read_snapshot(payload: bytes, names: Renumbering) -> _Said:
+    tables = names.tables(tables_in(payload))
     end = tables["journal"]["end"]
     text = f"tables of {tables['application']!r} as of offset {end:,}"
     return _Said(text, {"tables": tables})
 
 
-def _read_messages(payload: bytes) -> _Said:
-    entry, block = messages_in(payload), block_in(payload)
+def _read_messages(payload: bytes, names: Renumbering) -> _Said:
+    entry, block = names.messages(messages_in(payload)), block_in(payload)
     count, more = entry.messages, dict(entry.more)
     if entry.source == TICK_SOURCE:
         parts = [f"clock, {_range('offset', entry.first, entry.end - 1)}"]
     elif count:
         offsets = _range("offset", entry.first, entry.end - 1)
-        parts = [f"{counted(count, 'message')} of source {entry.source}, {offsets}"]
+        parts = [f"{counted(count, 'message')} of source {entry.source!r}, {offsets}"]
     else:
-        parts = [f"no message of source {entry.source}"]
+        parts = [f"no message of source {entry.source!r}"]
     if "reached" in more:
         source, position = more["reached"]
         parts.append(f"{source!r} is read up to {_shown(position.encode('latin-1'))}")
@@ -237,24 +251,25 @@ def _read_messages(payload: bytes) -> _Said:
     return _Said("; ".join(parts), values, entry.arrived_ns, block.data)
 
 
-def _read_outputs(payload: bytes) -> _Said:
-    piece, kept = piece_in(payload)
-    text = f"{_range('output', piece.number, piece.last)} of sink {piece.sink}"
+def _read_outputs(payload: bytes, names: Renumbering) -> _Said:
+    found, kept = piece_in(payload)
+    piece = names.piece(found)
+    text = f"{_range('output', piece.number, piece.last)} of sink {piece.sink!r}"
     values = {"sink": piece.sink, "first": piece.number, "outputs": piece.outputs}
-    return _Said(text, {**values, "delivered": kept}, None, outputs_in(payload).data)
+    return _Said(text, {**values, "delivered": kept}, None, outputs_in(payload, piece.sink).data)
 
 
-def _read_carried(payload: bytes) -> _Said:
-    said = _read_outputs(payload)
+def _read_carried(payload: bytes, names: Renumbering) -> _Said:
+    said = _read_outputs(payload, names)
     state = "delivered and kept" if said.values["delivered"] else "not delivered yet"
     return said._replace(text=f"{said.text}, moved here: {state}")
 
 
-def _read_published(payload: bytes) -> _Said:
-    entry = published_in(payload)
+def _read_published(payload: bytes, names: Renumbering) -> _Said:
+    entry = names.published(published_in(payload))
     more = entry.more
     parts = [f"{_range('chunk', entry.before + 1, entry.chunk)}, messages before {entry.end:,}"]
-    parts += [f"{counted(n, 'output')} for sink {sink}" for sink, n in more["outputs"].items()]
+    parts += _numbers_of_outputs(more["outputs"])
     if more["changes"]:
         size = sum(size for *_, size in more["changes"])
         parts.append(f"{size:,} bytes of changes of state")
@@ -265,38 +280,45 @@ def _read_published(payload: bytes) -> _Said:
     return _Said("; ".join(parts), values, more["at"])
 
 
-def _read_delivered(payload: bytes) -> _Said:
-    entry = delivered_in(payload)
+def _numbers_of_outputs(outputs: Mapping[str, int]) -> list[str]:
+    return [f"{counted(number, 'output')} for sink {sink!r}" for sink, number in outputs.items()]
+
+
+def _read_delivered(payload: bytes, names: Renumbering) -> _Said:
+    entry = names.delivered(delivered_in(payload))
     values = {"sink": entry.sink, "up_to": entry.number, "keep_bytes": entry.keep_bytes}
-    return _Said(f"the receiver of sink {entry.sink} has outputs up to {entry.number:,}", values)
+    return _Said(f"the receiver of sink {entry.sink!r} has outputs up to {entry.number:,}", values)
 
 
 _NOTES: dict[str, Callable[[Any], str]] = {
     "clock": lambda value: f"the clock shows {_time(value[0])}",
     "openings": lambda value: f"opened as {value[-1][1]} at offset {value[-1][0]:,}",
     "consumed": lambda end: f"messages before {end:,} are in the checkpoint",
-    "forget": lambda name: f"stream {name[1]!r} of source {name[0]} is forgotten",
+    "forget": lambda name: f"stream {name[1]!r} of source {name[0]!r} is forgotten",
     "moved": lambda value: f"messages are numbered from {value[0]:,} on",
-    "sent": lambda value: f"the receiver of sink {value[0]} has outputs up to {value[1]:,}, so far",
-    "numbered": lambda value: f"sink {value[0]} is {'' if value[1] else 'not '}numbered",
+    "sent": lambda value: (
+        f"the receiver of sink {value[0]!r} has outputs up to {value[1]:,}, so far"
+    ),
+    "numbered": lambda value: f"sink {value[0]!r} is {'' if value[1] else 'not '}numbered",
     "forgotten": lambda value: f"changes of chunks up to {value[1]:,} are in the checkpoint",
     "renewed": lambda value: f"outputs are numbered anew after chunk {value[1]:,}",
-    "delivered": lambda value: f"the receiver of sink {value[0]} has outputs up to {value[1]:,}",
+    "delivered": lambda value: f"the receiver of sink {value[0]!r} has outputs up to {value[1]:,}",
     "refused": lambda count: f"{counted(count, 'output')} refused",
+    "outputs": lambda outputs: "; ".join(_numbers_of_outputs(outputs)),
 }
 
 
-def _read_noted(payload: bytes) -> _Said:
-    values = noted_in(payload)
+def _read_noted(payload: bytes, names: Renumbering) -> _Said:
+    values = names.noted(noted_in(payload))
     text = "; ".join(_NOTES[name](values[name]) for name in _NOTES if name in values)
     return _Said(text, values, values["clock"][0] if "clock" in values else None)
 
 
-def _read_skipped(payload: bytes) -> _Said:
+def _read_skipped(payload: bytes, _names: Renumbering) -> _Said:
     return _Said("damaged records, which were set aside", {}, None, payload)
 
 
-_READ: dict[int, Callable[[bytes], _Said]] = {
+_READ: dict[int, Callable[[bytes, Renumbering], _Said]] = {
     SNAPSHOT: _read_snapshot,
     MESSAGES: _read_messages,
     OUTPUTS: _read_outputs,

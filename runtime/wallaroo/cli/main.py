@@ -19,8 +19,8 @@ from wallaroo.system.printable import printable_lines
 
 _COMMANDS = (
     *("new", "check", "graph", "simulate", "run", "top", "pause", "resume", "profile", "send"),
-    *("receive", "demo", "build", "chart", "status", "dead-letters", "log", "state"),
-    *("repartition", "warm-up", "gateway", "driver", "executor", "probe"),
+    *("receive", "demo", "build", "chart", "status", "dead-letters", "log", "kafka", "state"),
+    *("snapshot", "repartition", "warm-up", "gateway", "driver", "executor", "probe"),
 )
 """The commands: each is in the module of its name, which is imported when it is asked for."""
 _MISSPELT = 0.8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,29 @@ from wallaroo.api.addresses import Address, parse_address
 from wallaroo.errors import UsageError
 from wallaroo.observability.logs import parse_levels
 
-FILE = click.Path(path_type=Path, dir_okay=False)
-"""A file, as a click type."""
-DIRECTORY = click.Path(path_type=Path, file_okay=False)
-"""A directory, as a click type."""
 _MOST = 1_000_000_000
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+class LocalPath(click.Path):
+    """A path of this machine, and no URL, of which a folder such as `s3a:` would be made."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        """Check *value*."""
+        if _ELSEWHERE.match(text := os.fspath(value)):
+            self.fail(f"{text!r} is a URL; give a path on this machine, or of a volume", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = LocalPath(path_type=Path, dir_okay=False)
+"""A file, as a click type."""
+DIRECTORY = LocalPath(path_type=Path, file_okay=False)
+"""A directory, as a click type."""
 
 
 class NumberType(click.FloatRange):

@@ -161,7 +161,7 @@ FUNCTION_TIMEOUT = Option(
     "--function-timeout",
     type=NumberType(),
     help="Seconds that a function of the application may take for one message before the "
-    "message becomes a dead letter; 0 for no limit.",
+    "message becomes a dead letter, and `wallaroo check` fails; 0 for no limit.",
 )
 MAX_ENTITY = Option(
     "--max-entity-mib",
@@ -324,6 +324,14 @@ TRAFFIC = Options(
         is_flag=True,
         help="Start even if records of the gateway's log do not match their checksums, or its end "
         "is missing: their bytes become dead letters, and the application resumes without them.",
+    ),
+    on_lost=Option(
+        "--on-lost",
+        type=click.Choice(["skip"]),
+        help="skip lets sources and sinks continue if a topic, file, directory or database has "
+        "lost records that were not read, or outputs that were delivered, as if each had "
+        "on_lost='skip'. It applies until the application stops; omit it at the next start.",
+        show_default="on_lost of each source and sink",
     ),
     trace_one_in=Option(
         "--trace-one-in",

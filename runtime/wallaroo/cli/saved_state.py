@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
-from wallaroo.api.places import Place
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.offline_state import StoppedState
 from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.reading import check_names
 from wallaroo.loading.loader import ApplicationRef
-from wallaroo.model.application import Application, StatePartition
+from wallaroo.model.application import Application
 from wallaroo.run.state.classes import hints_of_fields, known_states, state_class_problem
 from wallaroo.run.state.directory import read_fixed, readable_checkpoint
 from wallaroo.run.state.location import default_state_dir
 from wallaroo.run.user_output import reserved_stdout
-
-_NOWHERE = Place("", 0)
 
 
 def state_dir_of(app: str | None, state_dir: Path | None) -> Path:
@@ -62,21 +60,22 @@ def next_start_lines(application: Application, state_dir: Path) -> Iterator[str]
 
     Raises:
         UsageError: A state class does not fit, or a state has another name.
-        RuntimeFailure: Entities cannot be loaded.
+        RuntimeFailure: Entities cannot be loaded, or a source or sink is gone that something waits
+            for.
     """
+    sources, sinks = application.sources, application.sinks
+    log = state_dir.resolve() / LOG
+    unread = check_names(log, [one.name for one in sources], [one.name for one in sinks])
     if (problem := state_class_problem(state_dir, application)) is not None:
         raise UsageError(problem)
-    counts, saved = _counted(application, state_dir)
+    with saved_state(application, state_dir) as saved:
+        counts = Counter(name for name, _, _ in saved.entities())
     if saved.unloaded:
         first, *more_of_them = map(str, saved.unloaded)
         more = f"; so it is with {len(more_of_them):,} more" if more_of_them else ""
         msg = f"{first}{more}"
         raise RuntimeFailure(msg)
-    unused: dict[str, int] = {}
-    if others := {name: StatePartition(name, object, None, _NOWHERE) for name in saved.others()}:
-        every = replace(application, partitions={**application.partitions, **others})
-        with_others, _ = _counted(every, state_dir)
-        unused = {name: with_others[name] for name in others if with_others[name]}
+    unused = +saved.others
     new = application.partitions.keys() - counts.keys() - known_states(state_dir)
     for name in sorted(unused) if new else ():
         empty = " and ".join(map(repr, sorted(new)))
@@ -94,15 +93,10 @@ def next_start_lines(application: Application, state_dir: Path) -> Iterator[str]
         yield f"  state {name!r}: {loads}{more}"
     for name, count in sorted(unused.items()):
         yield f"  state {name!r}: leaves {_entities(count)} unused, as no step has this state"
+    for name in unread:
+        unused_position = "leaves its position unused, as no source has this name"
+        yield f"  source {name!r}: {unused_position}; one that is new begins at its start"
     yield from (f"  hint: {hint}" for hint in hints_of_fields(state_dir, application))
-
-
-def _counted(application: Application, state_dir: Path) -> tuple[Counter[str], SavedState]:
-    """Numbers of entities by state, also of those that cannot be loaded."""
-    with saved_state(application, state_dir) as saved:
-        counts = Counter(name for name, _, _ in saved.entities())
-        counts.update(one.state for one in saved.unloaded)
-        return counts, saved
 
 
 def _entities(count: int) -> str:

@@ -12,21 +12,24 @@ from typing import Any, BinaryIO
 
 import click
 
-from wallaroo.api.places import Place
 from wallaroo.cli.option_types import NumberType
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.cli.streams import U32, Cutter, FramingName, framing_of
+from wallaroo.connectors.tcp.resolve import TCPSource
 from wallaroo.dataflow.tracebacks import place_of_failure
-from wallaroo.errors import RuntimeFailure, UsageError, WallarooError, reason_of
+from wallaroo.errors import FrameError, RuntimeFailure, UsageError, WallarooError, reason_of
 from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Source
-from wallaroo.model.order import merged, sources_in_order
+from wallaroo.model.order import merged
+from wallaroo.model.tables import reading_order
 from wallaroo.run.state.transfer import written_entity
 from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_lines
 from wallaroo.testing import HintWarning, Simulation, messages_of
 from wallaroo.testing import simulate as run
+from wallaroo.testing._letters import places_of
 from wallaroo.user_code.exceptions import describe_error, short_repr
+from wallaroo.wire.framing import Framing
 
 _READ_BYTES = 256 * 1024
 _SHOWN_DEAD_LETTERS = 20
@@ -45,8 +48,8 @@ _SHOWN_DEAD_LETTERS = 20
     "--framing",
     type=click.Choice(["frames", "lines"]),
     show_default="frames if a file begins with one, otherwise lines",
-    help="Format of the files. frames: each has a big-endian 32-bit length. lines: each line is a "
-    "message, without its line ending.",
+    help="Format of the files. frames: each has the header that a TCP source takes; for other "
+    "sources, a big-endian 32-bit length. lines: each line is a message, without its line ending.",
 )
 @click.option("--count", type=click.IntRange(1), help="Exit after this many messages.")
 @click.option(
@@ -103,7 +106,7 @@ def simulate(
             warnings.simplefilter("always")
             result = run(application, messages, until_ns=end)
         outputs = result.outputs
-        if not all(sink.joins_outputs for sink in application.sinks):
+        if not all(sink.joins_outputs for sink in application.output_sinks):
             outputs = [one if one.endswith(b"\n") else one + b"\n" for one in outputs]
         data = b"".join(outputs)
         if out.isatty():
@@ -130,24 +133,18 @@ def _messages(
         return _read_all(application, reading)
     found = [_source_and_file(application, text) for text in files or ("-",)]
     streams = [(source, _opened(file, opened), file) for source, file in found]
+    layouts = {one.name: one.framing for one in application.sources if isinstance(one, TCPSource)}
     return (
         (source, payload)
         for source, stream, file in streams
-        for payload in _payloads(stream, framing, file)
+        for payload in _payloads(stream, framing, file, layouts.get(source, U32))
     )
 
 
 def _read_all(application: Application, reading: Sequence[Source]) -> Iterator[tuple[str, Any]]:
-    """The messages of sources that read them themselves, in the order of time where they meet."""
-    in_order = {
-        application.sources[index]: indices
-        for indices in sources_in_order(application)
-        for index in indices
-    }
-    together: dict[object, list[Source]] = {}
-    for source in reading:
-        together.setdefault(in_order.get(source, source), []).append(source)
-    for sources in together.values():
+    """The messages of sources that read them themselves, in the order in which a run reads them."""
+    for indices in reading_order(application):
+        sources = [one for one in reading if application.sources.index(one) in indices]
         for source, payload in merged([(one, _read(application, one.name)) for one in sources]):
             yield source.name, payload
 
@@ -199,37 +196,35 @@ def _opened(file: str, opened: ExitStack) -> BinaryIO:
         raise UsageError(msg) from error
 
 
-def _payloads(stream: BinaryIO, framing: FramingName | None, file: str) -> Iterator[bytes]:
+def _payloads(
+    stream: BinaryIO, framing: FramingName | None, file: str, layout: Framing
+) -> Iterator[bytes]:
+    name = "standard input" if file == "-" else file
+    remedy = "if each line is a message, use --framing lines"
     piece = stream.read(_READ_BYTES)
     framing = framing or framing_of(piece)
-    cutter, payload = Cutter(framing), _without_ending if framing == "lines" else _without_header
+    cutter, header = Cutter(framing, layout), layout.header_length
     while piece:
-        yield from map(payload, cutter.feed(piece))
+        try:
+            messages = cutter.feed(piece)
+        except FrameError as error:
+            msg = f"{name} does not contain frames: {error}; {remedy}"
+            raise UsageError(msg) from error
+        for message in messages:
+            yield message.rstrip(b"\r\n") if framing == "lines" else message[header:]
         piece = stream.read(_READ_BYTES)
     if not cutter.rest:
         return
     if framing == "lines":
-        yield payload(cutter.rest)
+        yield cutter.rest.rstrip(b"\r\n")
         return
-    name = "standard input" if file == "-" else file
-    msg = (
-        f"{name} ends with an incomplete frame of {len(cutter.rest)} bytes; if each line is a "
-        "message, use --framing lines"
-    )
+    msg = f"{name} ends with an incomplete frame of {len(cutter.rest)} bytes; {remedy}"
     raise UsageError(msg)
-
-
-def _without_ending(line: bytes) -> bytes:
-    return line.rstrip(b"\r\n")
-
-
-def _without_header(frame: bytes) -> bytes:
-    return frame[U32.header_length :]
 
 
 def _report(application: Application, messages: int, result: Simulation) -> None:
     """Print dead letters and dropped messages, and how many there were of everything."""
-    places = dict(_places(application))
+    places = dict(places_of(application))
     for pipeline, step, message, error in result.set_aside[:_SHOWN_DEAD_LETTERS]:
         where = place_of_failure(error) or places.get((pipeline, step.removeprefix("key of ")))
         at = f"{pipeline} / {step}" + (f", {where}" if where else "")
@@ -259,13 +254,3 @@ def _waiting(application: Application, result: Simulation) -> Iterator[bool]:
     for name, partition in application.partitions.items():
         if (windows := partition.windows) is not None:
             yield from (windows.due_ns(one) is not None for one in result.state[name].values())
-
-
-def _places(application: Application) -> Iterator[tuple[tuple[str, str], Place]]:
-    """Where the parts of the pipelines are defined, by the names of pipeline and part."""
-    for pipeline in application.pipelines:
-        yield (pipeline.name, "decoder"), pipeline.source.place
-        for sink in pipeline.sinks[:1]:
-            yield (pipeline.name, "encoder"), sink.place
-        for step in pipeline.trunk.walk():
-            yield (pipeline.name, step.name), step.place

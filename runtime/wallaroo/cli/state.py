@@ -92,6 +92,9 @@ def export(app: str, state_dir: Path | None, form: Form, app_args: tuple[str, ..
         for name, key, entity in saved.entities():
             time, version = saved.time_of(name, key), application.partitions[name].version
             out.buffer.write(written_entity(name, key, entity, form, time, version))
+        for name, left in sorted((+saved.others).items()):
+            reason = "the application has no state of that name"
+            log.warning("entities are not exported", state=name, entities=left, reason=reason)
         if saved.unloaded:
             out.flush()
             count = f"; {len(saved.unloaded)} entities are not exported" * (len(saved.unloaded) > 1)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import click
 
 from wallaroo.cli.option_types import NumberType
+from wallaroo.cli.tables import table
 from wallaroo.run.kubernetes.release import MAX_LAG_S, ReleaseStatus, load_api, release_status
 from wallaroo.system.printable import printable
 
@@ -60,7 +61,7 @@ def _lines(status: ReleaseStatus) -> Iterator[str]:
     state = values["state"] or "the driver does not respond"
     yield f"{status.release} in {status.namespace}: {state}"
     yield ""
-    yield from _table(
+    yield from table(
         ["POD", "COMPONENT", "STATE", "READY", "RESTARTS", "AGE"],
         [
             [p.name, p.component, p.phase, "yes" if p.ready else "no", p.restarts, _age(p.age_s)]
@@ -87,13 +88,14 @@ def _lines(status: ReleaseStatus) -> Iterator[str]:
         if values["late"]:
             yield f"late      {_count(values['late'])} messages came after their windows had closed"
         yield ""
-        yield from _table(
+        yield from table(
             ["SOURCE", "ADDRESS", "ACCEPTED", "BACKLOG"],
             [
                 [s["name"], s["where"], _count(s["accepted"]), _count(s["backlog"])]
                 for s in values["sources"]
             ],
         )
+        yield from (f"{s['name']} {s['waits']}" for s in values["sources"] if s.get("waits"))
     else:
         yield "the gateway does not respond"
     yield ""
@@ -102,25 +104,6 @@ def _lines(status: ReleaseStatus) -> Iterator[str]:
         yield from (f"  {problem}" for problem in status.problems)
     else:
         yield "no problems"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Columns as wide as their contents, with numbers aligned to the right."""
-    lines = [head, *[[str(cell) for cell in row] for row in rows]]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    right = [
-        bool(rows) and all(_is_number(row[place]) for row in rows) for place in range(len(head))
-    ]
-    for line in lines:
-        cells = [
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(line, widths, right, strict=True)
-        ]
-        yield "  ".join(cells).rstrip()
-
-
-def _is_number(cell: object) -> bool:
-    return str(cell).replace(",", "").isdecimal()
 
 
 def _count(number: float | None) -> str:

@@ -22,6 +22,7 @@ class Cutter:
     Args:
         framing: `frames`: including their headers; `lines`: including their endings; `raw`: as
             `lines`, but what a piece ends with is a message, too.
+        layout: How frames are laid out.
 
     Example:
         >>> cutter = Cutter("lines")
@@ -29,8 +30,8 @@ class Cutter:
         ([b'a\n'], [b'bc\n'], b'')
     """
 
-    def __init__(self, framing: FramingName) -> None:
-        self._framing = framing
+    def __init__(self, framing: FramingName, layout: Framing = U32) -> None:
+        self._framing, self._layout = framing, layout
         self.rest = b""
         """Bytes of an incomplete message."""
 
@@ -43,9 +44,9 @@ class Cutter:
             lines = data.splitlines(keepends=True) if b"\r" not in data else _lines(data)
             self.rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
             return lines
-        end = U32.scan(data).end
+        end = self._layout.scan(data).end
         self.rest = data[end:]
-        return [U32.frame(payload) for payload in U32.split(data[:end])]
+        return [piece.data for piece in self._layout.pieces(data[:end])]
 
 
 def framing_of(start: bytes) -> FramingName:

@@ -14,7 +14,10 @@ import click
 
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.private_files import as_outside, private_files
+from wallaroo.system.process_end import how_ended
 
+_SHOWN_LINES = 20
+"""Lines that an error shows of what a command has printed."""
 _APPLICATION = """\
 import wallaroo
 
@@ -107,5 +110,11 @@ def _run(command: Sequence[str], directory: str, made: Path) -> None:
     """
     ran = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     if ran.returncode or not made.exists():
-        msg = f"the cache of Java's classes was not created: {(ran.stdout + ran.stderr)[-500:]}"
-        raise RuntimeFailure(msg)
+        without = "" if ran.returncode else f" and has not made {made.name}"
+        output = (ran.stdout + ran.stderr).splitlines()[-_SHOWN_LINES:]
+        msg = (
+            f"the cache of Java's classes was not created, as {Path(command[0]).name} "
+            f"{how_ended(ran.returncode)}{without}. Without it starts take longer; to try again, "
+            "call `wallaroo warm-up`. The last lines that it printed:"
+        )
+        raise RuntimeFailure("\n".join([msg, *output]))

@@ -22,11 +22,11 @@ from wallaroo.codecs._construction import (
     made_decoder,
     made_encoder,
     name_of_type,
-    required,
 )
 from wallaroo.codecs._registry import Schema, SchemaRegistry
 from wallaroo.codecs._types import converting, to_plain
 from wallaroo.errors import WallarooParameterError
+from wallaroo.system.packages import required
 from wallaroo.user_code.callers import one_call
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import struct
 import types
 from codecs import BOM_UTF8
@@ -26,21 +25,6 @@ HEADER_LENGTH = 4
 """Bytes of the header before each payload, in sources of frames."""
 LENGTH_FMT: LengthFormat = ">I"
 """Layout of that header."""
-
-
-def required(package: str, codec: str, extra: str = "wallaroo[codecs]") -> Any:
-    """Import *package* for *codec*.
-
-    Raises:
-        ModuleNotFoundError: It is not installed.
-    """
-    try:
-        return importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.partition(".")[0] != package.partition(".")[0]:
-            raise
-        msg = f"{codec} requires {package}: install it with `pip install '{extra}'`"
-        raise ModuleNotFoundError(msg, name=package) from None
 
 
 def made_decoder(

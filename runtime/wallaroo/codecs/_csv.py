@@ -20,10 +20,10 @@ from wallaroo.codecs._construction import (
     made_decoder,
     made_encoder,
     name_of_type,
-    required,
 )
 from wallaroo.codecs._types import converting, is_model, to_plain
 from wallaroo.errors import WallarooParameterError
+from wallaroo.system.packages import required
 from wallaroo.user_code.callers import one_call
 
 _END = "\r\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from wallaroo.codecs._construction import required
+from wallaroo.system.packages import required
 from wallaroo.user_code.callers import one_call
 
 _COLLECTIONS = {list, tuple, set, frozenset}

@@ -17,12 +17,12 @@ from wallaroo.codecs._construction import (
     made_decoder,
     made_encoder,
     name_of_type,
-    required,
     without_mark,
 )
 from wallaroo.codecs._defaults import with_defaults
 from wallaroo.codecs._registry import SchemaRegistry
 from wallaroo.codecs._types import check_type, from_plain, is_model, to_plain, validating
+from wallaroo.system.packages import required
 from wallaroo.user_code.callers import one_call
 
 _MAYBE_OUT_OF_RANGE = re.compile(rb"\d[eE]\+?\d{3}|\d{309}")

@@ -15,10 +15,10 @@ from wallaroo.codecs._construction import (
     made_decoder,
     made_encoder,
     name_of_type,
-    required,
 )
 from wallaroo.codecs._defaults import with_defaults
 from wallaroo.codecs._types import check_type, converting, from_plain, is_model, to_plain
+from wallaroo.system.packages import required
 from wallaroo.user_code.callers import one_call
 
 

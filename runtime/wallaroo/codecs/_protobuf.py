@@ -21,11 +21,11 @@ from wallaroo.codecs._construction import (
     BinaryFraming,
     made_decoder,
     made_encoder,
-    required,
 )
 from wallaroo.codecs._proto_text import message_places
 from wallaroo.codecs._proto_wire import place_of_damage, read_indexes, written_indexes
 from wallaroo.codecs._registry import Schema, SchemaRegistry
+from wallaroo.system.packages import required
 from wallaroo.user_code.callers import one_call
 
 Message = TypeVar("Message")

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from wallaroo.codecs._construction import name_of_type, required
+from wallaroo.codecs._construction import name_of_type
 from wallaroo.codecs._defaults import types_in, with_defaults
+from wallaroo.system.packages import required
 from wallaroo.user_code.callers import one_call
 
 _SHOWN = 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import structlog
 
 from wallaroo.dataflow.tracebacks import place_of_failure
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import SKIP_LOST, RuntimeFailure
 from wallaroo.gateway.connector import ConnectorContext, SourceConnector, SourceState
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.outbox.outbox import RefusedOutput, cut_outputs
@@ -23,6 +24,7 @@ from wallaroo.model.order import times_function
 from wallaroo.observability.logs import Repeats
 from wallaroo.user_code.exceptions import describe_error, short_repr
 from wallaroo.wire.records import FailedMessage
+from wallaroo.wire.refusals import guarded
 
 AHEAD_BYTES = 64 * 1024**2
 """Bytes of a source's messages in the journal at most."""
@@ -91,6 +93,8 @@ class ConnectorThread(ABC, Generic[_EndpointT]):
     """What it does with the other side, likewise."""
     MEANWHILE: ClassVar[Mapping[str, str]] = {}
     """What happens to messages or outputs while it fails, likewise."""
+    LONGEST_PAUSE_S: ClassVar[float] = math.inf
+    """Longest pause before it is tried again, if shorter than that of all."""
     WAITS: ClassVar[str]
     """Why it has not ended some time after a stop."""
 
@@ -155,7 +159,7 @@ class ConnectorThread(ABC, Generic[_EndpointT]):
                 pause = RETRY_FIRST_S if progress != self._progress else pause
                 self._failed(reason, pause)
                 self._stopping.wait(pause)
-                pause = min(pause * 2, RETRY_MOST_S)
+                pause = min(pause * 2, RETRY_MOST_S, self.LONGEST_PAUSE_S)
 
     def _failed(self, reason: str, next_try_s: float = 0.0) -> None:
         """Note a failure, after which the work is tried again in *next_try_s*."""
@@ -182,6 +186,7 @@ class SourceThread(ConnectorThread[_SourceT], Generic[_SourceT, _PositionT]):
     def __init__(self, context: ConnectorContext, index: int, source: _SourceT) -> None:
         super().__init__(index, source)
         self._source, self._journal = source, context.journal
+        self._tables = context.tables
         self._turn = context.turns.get(index)
         """When it is its turn, among sources that are read in the order of time."""
         self._times_of = context.times.get(index) or times_function(source)
@@ -212,6 +217,7 @@ class SourceThread(ConnectorThread[_SourceT], Generic[_SourceT, _PositionT]):
         self._read()
         if not (self._stopping.is_set() or self.ended):
             self._well()
+            self._tables.note_read(self._index)
             self._end()
             log.info("source ended", **self._names())
 
@@ -229,6 +235,17 @@ class SourceThread(ConnectorThread[_SourceT], Generic[_SourceT, _PositionT]):
         self.ended = True
         if self._turn is not None:
             self._turn.ends()
+
+    def _tables_are_read(self) -> bool:
+        """Wait for the tables that are read first; returns whether they are, before a stop."""
+        if self._tables.awaited_by(self._index):
+            self._well()
+        while not self._stopping.is_set():
+            if self._tables.wait(self._index, IDLE_WAIT_S):
+                return True
+            if self._turn is not None:
+                self._turn.goes_on()
+        return False
 
     def _has_room(self) -> bool:
         """Whether the journal has room for more messages of this source, now or after a while."""
@@ -297,7 +314,7 @@ class SinkThread(ConnectorThread[_SinkT]):
             f"restored from a backup, or did it fail over? Output {missing} is no longer kept"
         )
         if not skips:
-            remedy = "restore what has them, or set on_lost='skip' to continue with the next output"
+            remedy = f"restore what has them; to continue with the next output, {SKIP_LOST}"
             msg = f"{reason}; {remedy}"
             raise RuntimeFailure(msg)
         log.warning("outputs lost", **self._names(), reason=reason, effect="the sink continues")
@@ -342,7 +359,7 @@ class SinkThread(ConnectorThread[_SinkT]):
             log.warning("output refused", **self._names(), number=number, reason=reason)
         step, place = f"sink {self._sink.name}", f"output {number}"
         letter = FailedMessage("", step, place, reason, short_repr(output))
-        return RefusedOutput(letter.storable(), output)
+        return RefusedOutput(letter.storable(), guarded(output))
 
 
 def numbered(deliveries: Iterable[Delivery]) -> dict[int, bytes]:

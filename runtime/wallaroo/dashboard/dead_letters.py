@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from wallaroo.connectors.kafka.stored import value_of
 from wallaroo.dashboard.access import TokenGate, check_change
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
@@ -78,7 +79,7 @@ class DeadLetterRoutes:
             raise HTTPException(404, f"there is no dead letter {number}")
         if found[0].payload is None:
             raise HTTPException(404, f"dead letter {number} has no payload")
-        return found[0].payload
+        return value_of(found[0].payload)
 
 
 async def _numbers(request: Request) -> tuple[int, ...]:

@@ -31,7 +31,8 @@ def functions_of(application: Application) -> dict[str, str]:
             if (key := getattr(step, "key", None)) is not None:
                 parts.append((f"key of {step.name}", place_of(key)))
         for sink in pipeline.sinks:
-            parts += [("encoder", sink.place), ("encoder", place_of(sink.encode))]
+            encoder = pipeline.encoder_of(sink)
+            parts += [(encoder, sink.place), (encoder, place_of(sink.encode))]
         for name, place in parts:
             functions.setdefault(str(place), f"{pipeline.name} · {name}")
     return functions

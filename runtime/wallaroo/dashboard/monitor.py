@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 from wallaroo.dashboard.application import Watched
 from wallaroo.dashboard.functions import functions_of
+from wallaroo.dashboard.nodes import nodes_of
 from wallaroo.dashboard.rates import percentile, rate
 from wallaroo.errors import RuntimeFailure
 from wallaroo.graphs.graph import graph_of
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S
 from wallaroo.metrics.samples import Distribution, Sample, by_labels
-from wallaroo.model.application import Application
+from wallaroo.model.application import Application, Pipeline
 from wallaroo.model.joins import Join
 from wallaroo.wire.chunk_messages import Publication
 
@@ -60,7 +61,7 @@ class Watch:
         self._application = application
         self.watched = watched
         """The run that is polled."""
-        self._nodes = _nodes(application)
+        self._nodes = nodes_of(application)
         self._states = graph_of(application).states
         self._version = 1
         """Counts the applications that the run has gone on as."""
@@ -92,7 +93,7 @@ class Watch:
             yield
             self._application = application
             self._version += 1
-            self._nodes = _nodes(application)
+            self._nodes = nodes_of(application)
             self._states = graph_of(application).states
             self._readings.clear()  # of pipelines and steps that may be gone
 
@@ -176,6 +177,7 @@ class Watch:
         with self._changed:
             if self._last is not None:
                 self._last = self._last | {"time": time.time(), "away": reason}
+                self._points.append({"time": self._last["time"], "pipelines": {}})
                 self._changed.notify_all()
 
     def _wait(self, seconds: float) -> bool:
@@ -218,7 +220,7 @@ class Watch:
             "point": {
                 "time": now.at,
                 "pipelines": {
-                    pipeline.name: self._pipeline(pipeline.name, before, now)
+                    pipeline.name: self._pipeline(pipeline, before, now)
                     for pipeline in self._application.pipelines
                 },
                 "backlog": status.backlog,
@@ -282,8 +284,8 @@ class Watch:
         old = [reading for reading in self._readings if reading.at <= latest - seconds]
         return old[-1] if old else self._readings[0]
 
-    def _pipeline(self, name: str, before: _Reading, now: _Reading) -> dict[str, Any]:
-        first = self._readings[0]
+    def _pipeline(self, pipeline: Pipeline, before: _Reading, now: _Reading) -> dict[str, Any]:
+        first, name = self._readings[0], pipeline.name
         counts = now.latency[name,].counts
         earlier = first.latency[name,].counts if now is not first else (0,) * len(counts)
         recent = [later - then for later, then in zip(counts, earlier, strict=True)]
@@ -294,7 +296,10 @@ class Watch:
         seconds = now.at - before.at
         return {
             "in": rate(sum(before.latency[name,].counts), sum(counts), seconds),
-            "out": _rate("left", (name, "encoder"), before, now),
+            "out": sum(
+                _rate("left", (name, pipeline.encoder_of(sink)), before, now)
+                for sink in pipeline.sinks
+            ),
             "p50": at(0.5),
             "p95": at(0.95),
             "p99": at(0.99),
@@ -308,14 +313,14 @@ class Watch:
         set_aside = by_labels(samples, catalogue.SET_ASIDE)
         late = by_labels(samples, catalogue.LATE)
         found: dict[str, dict[str, float | None]] = {}
-        for node, steps in self._nodes.items():
+        for node, (steps, extractions) in self._nodes.items():
             timed = [spent[step] for step in steps if step in spent]
             count = sum(value.counts[0] for value in timed)
             found[node] = {
                 "rate": sum(_rate("left", step, before, now) for step in steps),
                 "in": sum(now.entered.get(step, 0) for step in steps),
                 "out": sum(now.left.get(step, 0) for step in steps),
-                "set_aside": sum(set_aside.get(step, 0) for step in steps),
+                "set_aside": sum(set_aside.get(step, 0) for step in steps + extractions),
                 "late": sum(late.get(step, 0) for step in steps),
                 "microseconds": 1e6 * sum(value.sum for value in timed) / count if count else None,
             }
@@ -349,22 +354,6 @@ class Watch:
 def _rate(counter: str, labels: tuple[str, ...], before: _Reading, now: _Reading) -> float:
     earlier, later = (getattr(reading, counter).get(labels, 0) for reading in (before, now))
     return rate(earlier, later, now.at - before.at)
-
-
-def _nodes(application: Application) -> dict[str, list[tuple[str, str]]]:
-    """The pipelines of each node that messages pass, each with the name of the step."""
-    nodes: dict[str, list[tuple[str, str]]] = {}
-    for group in graph_of(application).groups:
-        for node in group.nodes:
-            pipelines: Sequence[str] = group.pipelines
-            step = node.name
-            if node.kind == "source":
-                step = "decoder"
-                pipelines = [p.name for p in application.pipelines if p.source.name == node.name]
-            elif node.kind == "sink":
-                step = "encoder"
-            nodes[node.id] = [(pipeline, step) for pipeline in dict.fromkeys(pipelines)]
-    return nodes
 
 
 def _shown(node: Any) -> dict[str, Any]:

@@ -65,6 +65,8 @@ class Bucket:
     """Entities that could not be loaded, by partition number and key."""
     dead_lettered: dict[Where, int] = field(default_factory=dict)
     """For each of these entities, the time up to which its due timers are dead-lettered already."""
+    others: dict[str, set[Any]] = field(default_factory=dict)
+    """Keys of entities by state, for states that the application does not have, if all was read."""
 
     def times_of(self, number: int) -> dict[Any, KeyTime]:
         """The times of a partition by key."""

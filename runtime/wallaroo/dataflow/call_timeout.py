@@ -18,8 +18,9 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from wallaroo.user_code.callers import call_at
 
@@ -31,6 +32,8 @@ INTERRUPT = signal.SIGRTMAX - 3
 """The signal that interrupts the main thread."""
 _EXIT_FACTOR = 3
 """Multiple of the limit after which a process that does not return to Python is ended."""
+_EXIT_AT_LEAST_S = 5.0
+"""It is not ended sooner than this: on a loaded machine, a process may stand still for a second."""
 
 
 class CallTimedOut(SystemExit):
@@ -45,10 +48,14 @@ class CallTimeout:
 
     Args:
         limit_s: Seconds that a function may take for one message; 0 to disable the limit.
+        late: Called instead of raising `CallTimedOut` in a call: with the outermost frame of the
+            call, and with the frame that is running.
     """
 
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
+    def __init__(
+        self, limit_s: float, late: Callable[[FrameType, FrameType], NoReturn] | None = None
+    ) -> None:
+        self._limit_s, self._late = limit_s, late
         self._call: FrameType | None = None
         self._since = 0.0
         self._previous_handler: Any = None
@@ -86,9 +93,11 @@ class CallTimeout:
 
     def _check(self, _signal: int, frame: FrameType | None) -> None:
         now, call = time.monotonic(), call_at(frame)
-        if call is None or call is not self._call:
+        if frame is None or call is None or call is not self._call:
             self._call, self._since = call, now
         elif now - self._since >= self._limit_s:
+            if self._late is not None:
+                self._late(call, frame)
             raise CallTimedOut(self._limit_s)
         self._schedule_exit()
 
@@ -96,4 +105,5 @@ class CallTimeout:
         """End the process unless Python runs and calls this again in time."""
         file = sys.__stderr__
         if file is not None:
-            faulthandler.dump_traceback_later(_EXIT_FACTOR * self._limit_s, exit=True, file=file)
+            exit_s = max(_EXIT_FACTOR * self._limit_s, _EXIT_AT_LEAST_S)
+            faulthandler.dump_traceback_later(exit_s, exit=True, file=file)

@@ -11,6 +11,7 @@ from itertools import chain
 from time import perf_counter
 from typing import Any
 
+from wallaroo.dataflow.current_input import CurrentInput
 from wallaroo.dataflow.exchange import Exchange
 from wallaroo.dataflow.message_snapshots import PLAIN
 from wallaroo.dataflow.outgoing_messages import Outgoing
@@ -40,15 +41,22 @@ class Router:
     def __init__(self, program: Program, results: TaskResults) -> None:
         self._program = program
         self._results = results
-        self._outgoing = Outgoing(program, results, fresh=True)
+        self._current = CurrentInput()
+        self._outgoing = Outgoing(program, results, self._current, fresh=True)
         self._take = program.carrier.take
         self._fixed = PLAIN if program.carrier.restore is None else frozenset[type]()
         """Classes whose objects are their own snapshots."""
         self._fixed_tuples: set[type] = set()
         """Classes of tuples that are their own snapshots if all items are."""
-        self._paths = Paths(program, results, self._arrival, fresh=True)
+        self._paths = Paths(program, results, self._arrival, self._current, fresh=True)
         self._collected: list[tuple[StatefulStage, Keyed]] = []
         """Messages that arrive individually and wait for the exchange."""
+        self._decoders = [
+            self._current.decoding(source_path.source)
+            if source_path.chain.keeps
+            else source_path.source.decode
+            for source_path in program.source_paths
+        ]
         self._stamped = [
             self._leads_to_stamps(source_path.chain) for source_path in program.source_paths
         ]
@@ -84,6 +92,7 @@ class Router:
                 else:
                     stage = self._program.stages[source_path.chain.stage]
                     exchange.add(stage, self._keyed(source_path, stage, block.first, payloads))
+            self._current.kept = None
             for stage, collected in self._collected:
                 if collected.keys:
                     exchange.add(stage, collected)
@@ -98,7 +107,7 @@ class Router:
     @runs_step("source_path", "step")
     def _run(self, source_path: SourcePath, block: Block, payloads: list[bytes]) -> None:
         """Process each message in *payloads* to completion."""
-        path, decode = self._path_of[source_path.number], source_path.source.decode
+        path, decode = self._path_of[source_path.number], self._decoders[source_path.number]
         stamped = self._stamped[source_path.number]
         step, metrics = (
             _decoder(source_path),
@@ -106,9 +115,10 @@ class Router:
         )
         at: At
         left, held_ns = 0, dict(block.held).get(block.source, 0)
+        before = block.first - metrics.entered
         for arrival, payload in enumerate(payloads, block.first):
             at = (arrival, block.arrived_ns, held_ns, source_path.number) if stamped else arrival
-            began = 0.0 if arrival % SAMPLE else perf_counter()
+            began = 0.0 if (arrival - before) % SAMPLE else perf_counter()
             try:
                 message = decode(payload)
             except (Exception, SystemExit) as error:
@@ -127,11 +137,11 @@ class Router:
         self, source_path: SourcePath, stage: StatefulStage, first: int, payloads: list[bytes]
     ) -> Keyed:
         """Decode, extract keys and take snapshots in one loop, if no step comes between them."""
-        key_of, decode, take = stage.step.key, source_path.source.decode, self._take
+        key_of, decode, take = stage.step.key, self._decoders[source_path.number], self._take
         assert key_of is not None
         keys: list[Any] = []
         items: list[Any] = []
-        arrivals: list[int] = []
+        arrivals: list[Any] = self._current.collecting_offsets() if stage.keeps else []
         # inlined, because calls would double the cost of the loop
         fixed, tuples, are_plain = self._fixed, self._fixed_tuples, PLAIN.issuperset
         custom = self._program.carrier.restore is not None
@@ -180,7 +190,8 @@ class Router:
         """Return the path for messages that arrive at *stage*."""
         if stage.partition in self._program.stamped:
             return self._paths.keyed_at(stage, self._outgoing.to(stage))
-        collected = Keyed([], [], [])
+        offsets = self._current.collecting_offsets() if stage.keeps else []
+        collected = Keyed([], [], offsets)
         self._collected.append((stage, collected))
         key_of, fixed, take = stage.step.key, self._fixed, self._take
         assert key_of is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -41,8 +41,6 @@ class EntitySerializer:
     versions: Mapping[int, Versions] = field(default_factory=dict)
     migrated: dict[int, int] = field(default_factory=dict)
     """Number of entities that were loaded from an earlier version, by partition number."""
-    others: set[str] = field(default_factory=set)
-    """Names of states that records had and the application has not."""
     _tried: set[tuple[int, type]] = field(default_factory=set)
     """Classes, by partition, of which an object was loaded after saving, as a check."""
 
@@ -65,19 +63,32 @@ class EntitySerializer:
             DamagedFile: One of them is not as it was written.
         """
         bucket = Bucket([{} for _ in self.partitions])
+
+        def note_other(name: str, changes: StateChanges) -> None:
+            keys = bucket.others.setdefault(name, set())
+            keys.difference_update(changes.forgotten)
+            keys.update(changes.changed.keys, *(kept for _, kept, *_ in changes.kept))
+
         for record in records:
-            self.apply(record, bucket)
+            self.apply(record, bucket, note_other)
         return bucket
 
-    def apply(self, record: bytes, bucket: Bucket) -> None:
+    def apply(
+        self,
+        record: bytes,
+        bucket: Bucket,
+        on_other: Callable[[str, StateChanges], None] = lambda _name, _changes: None,
+    ) -> None:
         """Apply *record* to the entities of *bucket*.
+
+        What it says of states that the application does not have is for *on_other*.
 
         Raises:
             DamagedFile: It is not as it was written.
         """
         for name, changes in unpacked_changes(record).items():
             if name not in self.partitions:
-                self.others.add(name)
+                on_other(name, changes)
                 continue
             number = self.partitions.index(name)
             entities, times = bucket.entities[number], bucket.times
@@ -200,19 +211,21 @@ class EntitySerializer:
         unloaded: Mapping[Where, Unloaded] | None = None,
         *,
         grown: bool = True,
+        others: Mapping[str, StateChanges] = {},
     ) -> bytes:
-        """Return a log record with *changes*, which keeps *unloaded* entities.
+        """Return a log record with *changes*, which keeps *unloaded* entities and *others*.
 
         Args:
             changes: Changed entities, keys of deleted ones, and times.
             unloaded: Entities that could not be loaded.
+            others: What it says of states that the application does not have.
             grown: Whether entities may have grown since a record had them: then their sizes are
                 checked.
 
         Raises:
             RuntimeFailure: An entity cannot be saved, or not be loaded again, or is too large.
         """
-        found: dict[str, StateChanges] = {}
+        found: dict[str, StateChanges] = {**others}
         for number, name in enumerate(self.partitions):
             entities, gone = changes.changed[number], changes.forgotten[number]
             kept, timed = kept_of(number, unloaded or {}), times_of(number, changes.times)

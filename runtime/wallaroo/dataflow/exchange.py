@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from wallaroo.dataflow.current_input import offset_of
 from wallaroo.dataflow.message_snapshots import Snapshot, restored
 from wallaroo.dataflow.packing import Rows, packed_rows
 from wallaroo.dataflow.paths import key_failed
@@ -47,7 +48,7 @@ class Exchange:
                 self._unroutable(stage, key, item, arrival)
             *columns, buckets = selected(is_listed, *keyed, buckets)
             keyed = Keyed(*columns)
-        found: dict[int, tuple[list[Any], list[Snapshot], list[int]]] = {}
+        found: dict[int, tuple[list[Any], list[Snapshot], list[Any]]] = {}
         for bucket, key, item, arrival in zip(buckets, *keyed, strict=True):
             of_bucket = found.get(bucket)
             if of_bucket is None:
@@ -63,7 +64,7 @@ class Exchange:
 
     def _columns(
         self, stage: StatefulStage, bucket: int
-    ) -> tuple[list[Any], list[Snapshot], list[int]]:
+    ) -> tuple[list[Any], list[Snapshot], list[Any]]:
         """Where the rows of *bucket* end, for messages that arrive at *stage*."""
         rows = self._rows[bucket]
         if not rows or rows[-1][1] != stage.number:
@@ -79,17 +80,16 @@ class Exchange:
                 self._program.bucket_of(key)
                 valid.append(True)
             except (Exception, SystemExit) as error:
-                key_failed(
-                    stage, self._message(stage, item), error, self._results, Origin(None, arrival)
-                )
+                message, origin = self._message(stage, item), Origin(None, offset_of(arrival))
+                key_failed(stage, message, error, self._results, origin)
                 valid.append(False)
         return Keyed(*selected(valid, *keyed))
 
-    def _unroutable(self, stage: StatefulStage, key: Any, item: Snapshot, arrival: int) -> None:
+    def _unroutable(self, stage: StatefulStage, key: Any, item: Snapshot, arrival: Any) -> None:
         partition, origin = self._program.partitions[stage.partition], preview(key, 100)
         message = self._message(stage, item)
         self._results.unroutable(
-            stage, stage.step, partition, key, message, Origin(origin, arrival)
+            stage, stage.step, partition, key, message, Origin(origin, offset_of(arrival))
         )
 
     @runs_step("stage")

@@ -57,6 +57,8 @@ from wallaroo.system.process_end import signal_name
 
 _exit, _getpid = os._exit, os.getpid  # user code may replace them
 _POLL_S = 0.01
+_START_S = 60.0
+"""Seconds until the first call, at least: on a loaded machine, a process may stand still."""
 _CONFIRMATIONS = 2
 """Number of copies that must end at the same call: one may have been killed from outside."""
 _MAX_COPIES = 1_000
@@ -264,7 +266,6 @@ class _Copy:
     def _wait(self, child: int, limit_s: float, kills: MemoryKills) -> str:
         """Wait for the end of the copy; returns how it ended."""
         last, since = 0, time.monotonic()
-        longest_s = max(limit_s, longest_await_s(self._program.application))
         while True:
             status = reap_group(child)
             if status is not None:
@@ -273,19 +274,19 @@ class _Copy:
             now = time.monotonic()
             if number != last:
                 last, since = number, now
-            elif (
-                limit_s
-                and number != SAVING
-                and now - since > (longest_s if self._awaits(number) else limit_s)
-            ):
+            elif limit_s and number != SAVING and now - since > self._limit_s(number, limit_s):
                 kill_group(child)
                 os.waitpid(child, 0)
                 return f"the call took longer than {limit_s:g} s"
             time.sleep(_POLL_S)
 
-    def _awaits(self, number: int) -> bool:
-        """Whether calls of async steps are, or may be, awaited."""
-        return is_awaiting(number) or self._calls.one_by_one
+    def _limit_s(self, number: int, limit_s: float) -> float:
+        """Seconds for which a copy may be at call *number*."""
+        if number == 0:
+            return max(limit_s, _START_S)
+        if is_awaiting(number) or self._calls.one_by_one:
+            return max(limit_s, longest_await_s(self._program.application))
+        return limit_s
 
 
 def _describe_exit(status: int, kills: MemoryKills) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from wallaroo.dataflow.current_input import CurrentInput
 from wallaroo.dataflow.packing import Stamped, packed_items
 from wallaroo.dataflow.paths import At, Path
 from wallaroo.dataflow.program import Program, StatefulStage
@@ -26,14 +27,18 @@ class Outgoing:
     Args:
         program: The program.
         results: Collects failed messages.
+        current: The input of the message that is being sent.
         fresh: Whether the messages have not passed through state yet.
     """
 
-    def __init__(self, program: Program, results: TaskResults, *, fresh: bool) -> None:
+    def __init__(
+        self, program: Program, results: TaskResults, current: CurrentInput, *, fresh: bool
+    ) -> None:
         self._fresh = fresh
         self._program = program
         self._results = results
-        self._items: dict[int, dict[int, list[Stamped]]] = defaultdict(lambda: defaultdict(list))
+        new = current.collecting if program.keeps else list
+        self._items: dict[int, dict[int, list[Stamped]]] = defaultdict(lambda: defaultdict(new))
         """By level and bucket."""
 
     @runs_step("stage")

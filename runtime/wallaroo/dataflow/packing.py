@@ -13,15 +13,16 @@ from typing import Any
 from wallaroo.dataflow.message_snapshots import PLAIN, packed, unpacked
 from wallaroo.user_code.callers import time_limited
 
-Rows = tuple[int, int, list[Any], list[Any], list[int]]
+Rows = tuple[int, int, list[Any], list[Any], list[Any]]
 """Items: number of a state partition, number of a stage, keys, one item for each, and the offsets
-of the messages from which they originate."""
+of the messages from which they originate; see `current_input.offset_of`."""
 Stamp = tuple[int, ...]
 """Position in the order of arrival: offset, wall clock at arrival in nanoseconds, for how long its
 source was held until then, number of the source path; then, for each step or fork passed, the index
 among its outputs."""
-Stamped = tuple[Stamp, int, Any, Any]
-"""A single item: (stamp, number of a stage, key, item); a tick has the stage `TICK`."""
+Stamped = tuple[Any, ...]
+"""A single item: (stamp, number of a stage, key, item), and what outputs keep, if some do; a tick
+has the stage `TICK`."""
 TICK = -1
 """Instead of the number of a stage: the item is a tick of the clock, not a message. What follows
 the clock in its stamp is each source that was held, and for how long."""
@@ -50,14 +51,16 @@ def unpacked_rows(blob: bytes) -> list[Rows]:
 
 def packed_items(items: list[Stamped]) -> bytes:
     """Pack *items*, which contain snapshots."""
-    stamps, stages, keys, snapshots = zip(*items, strict=True)
-    return _STAMPED + _marshalled((stamps, stages, _packed_keys(list(keys)), packed(snapshots)))
+    stamps, stages, keys, snapshots, *kept = zip(*items, strict=True)
+    columns = (stamps, stages, _packed_keys(list(keys)), packed(snapshots), *kept)
+    return _STAMPED + _marshalled(columns)
 
 
 def unpacked_items(blob: bytes) -> list[Stamped]:
     """Unpack the result of `packed_items`, with messages instead of snapshots."""
-    stamps, stages, keys, parcel = marshal.loads(memoryview(blob)[1:])
-    return list(zip(stamps, stages, _unpacked_keys(keys), unpacked(parcel), strict=True))
+    stamps, stages, keys, parcel, *kept = marshal.loads(memoryview(blob)[1:])
+    columns = (stamps, stages, _unpacked_keys(keys), unpacked(parcel), *kept)
+    return list(zip(*columns, strict=True))
 
 
 def holds_items(blob: bytes) -> bool:

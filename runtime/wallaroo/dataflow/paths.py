@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from wallaroo.api.places import place_of
+from wallaroo.dataflow.current_input import CurrentInput
 from wallaroo.dataflow.message_snapshots import waiting
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.program import OperatorChain, Program, StatefulStage
@@ -48,6 +49,7 @@ class Paths:
         program: The program.
         results: Collects outputs and failed messages.
         arrival: Returns the path for messages that arrive at a stage.
+        current: The input of the message that is being processed.
         fresh: Whether the messages have not passed through state yet.
         here: Level whose stages must get each message before the next one is processed; None if
             all stages come later. Before them, no step collects messages.
@@ -58,6 +60,7 @@ class Paths:
         program: Program,
         results: TaskResults,
         arrival: Callable[[StatefulStage], Path],
+        current: CurrentInput,
         *,
         fresh: bool,
         here: int | None = None,
@@ -65,6 +68,7 @@ class Paths:
         self._program = program
         self._results = results
         self._arrival = arrival
+        self._current = current
         self._fresh = fresh
         self._here = here
         self._collecting: list[Callable[[], bool]] = []
@@ -115,7 +119,7 @@ class Paths:
         if chain.stage is not None:
             return self._arrival(self._program.stages[chain.stage])
         if not chain.forks:
-            return _each([self._encoded(chain, index, sink) for index, sink in chain.sinks])
+            return _each([self._encoded(chain, *sink) for sink in chain.sinks])
         forks = list(enumerate(self.of(fork, stamped=stamped) for fork in chain.forks))
         if not stamped:
             return _each([fork for _, fork in forks])
@@ -164,7 +168,8 @@ class Paths:
         """Collect messages as they are now, and run many at a time; results keep the order."""
         failed, count, most = self.failed, self._count_of(chain, step), function.most
         copied = self._program.carrier.copied
-        collected: list[tuple[At, Any, Any]] = []
+        current, keeps = self._current, chain.keeps
+        collected: list[Any] = current.collecting() if keeps else []
 
         def gathered(at: At, key: Any, message: Any) -> None:
             try:
@@ -183,10 +188,11 @@ class Paths:
             taken = collected.copy()
             collected.clear()
             began = perf_counter()
-            results = function.run([message for _, _, message in taken])
+            results = function.run([one[2] for one in taken])
             seconds = perf_counter() - began
             left = 0
-            for (at, key, message), result in zip(taken, results, strict=True):
+            each = current.each(taken) if keeps else taken
+            for (at, key, message), result in zip(each, results, strict=True):
                 if type(result) is Failed:
                     failed(chain, step, message, result.error, at)
                 elif result is not None:
@@ -285,9 +291,12 @@ class Paths:
         return keyed_at
 
     @runs_step("chain", "step")
-    def _encoded(self, chain: OperatorChain, index: int, sink: Sink) -> Path:
-        encode, failed, add = sink.encode, self.failed, self._results.adder(index)
-        step = NamedStep("encoder", sink.place)
+    def _encoded(self, chain: OperatorChain, index: int, sink: Sink, name: str) -> Path:
+        encode: Callable[[Any], Any] = sink.encode
+        if chain.keeps and sink.keeps:
+            encode = self._current.encoding(sink.encode)
+        failed, add = self.failed, self._results.adder(index)
+        step = NamedStep(name, sink.place)
         count = self._count_of(chain, step)
         entered, dropped = _NONE, 0
 

@@ -44,8 +44,11 @@ class OperatorChain:
     """Chains that follow, each of which receives every message."""
     stage: int | None
     """Number of the stage that follows."""
-    sinks: tuple[tuple[int, Sink], ...]
-    """Sinks with their indices in the application; empty unless the pipeline ends here."""
+    sinks: tuple[tuple[int, Sink, str], ...]
+    """Indices of sinks in the application, the sinks, and what their encoders are called; empty
+    unless the pipeline ends here."""
+    keeps: bool
+    """Whether outputs keep something of the records that its messages come from."""
 
     @property
     def is_plain(self) -> bool:
@@ -73,6 +76,8 @@ class StatefulStage:
     """Whether the messages have not passed through state yet."""
     at_once: bool
     """Whether it directly follows the decoder."""
+    keeps: bool
+    """Whether outputs keep something of the records that the messages come from."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,8 @@ class Program:
             [source_path for source_path in self.source_paths if source_path.source is source]
             for source in application.sources
         ]
+        self.keeps = any(source_path.chain.keeps for source_path in self.source_paths)
+        """Whether outputs keep something of the records that they come from."""
         self.levels = Levels(len(self.partitions), self._hops)
         self.stamped = frozenset(
             number for number in range(len(self.partitions)) if self._needs_stamps(number)
@@ -184,7 +191,8 @@ class Program:
 
     def _source_path(self, number: int) -> SourcePath:
         pipeline = self.application.pipelines[number]
-        chain = self._chain(pipeline, pipeline.trunk, None, keyed=False)
+        keeps = pipeline.keeps_inputs
+        chain = self._chain(pipeline, pipeline.trunk, None, keyed=False, keeps=keeps)
         return SourcePath(number, pipeline.name, pipeline.source, chain)
 
     def _chain(
@@ -194,6 +202,7 @@ class Program:
         previous: int | None,
         *,
         keyed: bool,
+        keeps: bool,
         waits: bool = False,
     ) -> OperatorChain:
         """Return the beginning of *branch*, up to its first stateful step.
@@ -203,6 +212,7 @@ class Program:
             branch: The remaining steps.
             previous: Partition from which the messages come, if any.
             keyed: Whether they keep their key from there.
+            keeps: Whether outputs keep something of the records that they come from.
             waits: Whether they have waited since then.
         """
         steps: list[Stateless] = []
@@ -215,29 +225,51 @@ class Program:
                     self._hops.append(Hop(previous, number, same_key=same_key, waits=waits))
                 at_once = branch is pipeline.trunk and not steps
                 stage = self._add_stage(
-                    pipeline, step, rest, fresh=previous is None, at_once=at_once
+                    pipeline, step, rest, fresh=previous is None, at_once=at_once, keeps=keeps
                 )
-                return OperatorChain(pipeline.name, tuple(steps), (), stage, ())
+                return OperatorChain(pipeline.name, tuple(steps), (), stage, (), keeps)
             steps.append(step)
             keyed = keyed and isinstance(step, Compute)
             waits = waits or (isinstance(step, Compute) and step.gathers)
         forks = tuple(
-            self._chain(pipeline, fork, previous, keyed=keyed, waits=waits) for fork in branch.forks
+            self._chain(pipeline, fork, previous, keyed=keyed, keeps=keeps, waits=waits)
+            for fork in branch.forks
         )
-        sinks = tuple((self._sink_indices[sink], sink) for sink in pipeline.sinks_of(branch))
-        return OperatorChain(pipeline.name, tuple(steps), forks, None, sinks)
+        sinks = tuple(
+            (self._sink_indices[sink], sink, pipeline.encoder_of(sink))
+            for sink in pipeline.sinks_of(branch)
+        )
+        return OperatorChain(pipeline.name, tuple(steps), forks, None, sinks, keeps)
 
     def _add_stage(
-        self, pipeline: Pipeline, step: Stateful, rest: Branch, *, fresh: bool, at_once: bool
+        self,
+        pipeline: Pipeline,
+        step: Stateful,
+        rest: Branch,
+        *,
+        fresh: bool,
+        at_once: bool,
+        keeps: bool,
     ) -> int:
         partition = self.partition_numbers[step.partition]
-        after = self._chain(pipeline, rest, partition, keyed=True)
-        branch = step.late if isinstance(step, WindowCompute) else None
-        late = None if branch is None else self._chain(pipeline, branch, partition, keyed=True)
+        gathers = isinstance(step, WindowCompute)
+        after = self._chain(pipeline, rest, partition, keyed=True, keeps=keeps and not gathers)
+        branch, late = step.late if isinstance(step, WindowCompute) else None, None
+        if branch is not None:
+            late = self._chain(pipeline, branch, partition, keyed=True, keeps=keeps)
         number = len(self.stages)
         self.stages.append(
             StatefulStage(
-                number, pipeline.name, step, partition, after, late, pipeline.source, fresh, at_once
+                number,
+                pipeline.name,
+                step,
+                partition,
+                after,
+                late,
+                pipeline.source,
+                fresh,
+                at_once,
+                keeps,
             )
         )
         return number

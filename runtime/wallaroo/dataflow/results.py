@@ -14,6 +14,7 @@ from wallaroo.model.application import StatePartition
 from wallaroo.user_code.callers import runs_step
 from wallaroo.user_code.exceptions import describe_error, raised, short_repr
 from wallaroo.wire.records import FailedMessage, Outputs, Tally
+from wallaroo.wire.refusals import Refused
 from wallaroo.wire.task_metrics import TaskMetrics
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ class TaskResults:
         self.metrics.step(owner.pipeline, step.name).set_aside += 1
         cause = raised(error)
         place = str(place_of_failure(cause) or step.place)
-        text, start = describe_error(error)[:500], preview(message)
+        text = describe_error(error)[:500]
+        start = "" if isinstance(cause, Refused) else preview(message)
         failed = FailedMessage(owner.pipeline, step.name, place, text, start, *origin)
         failed = failed._replace(traceback=traceback_of(cause))
         self.tally.add_set_aside(failed)

@@ -29,8 +29,8 @@ class Keyed(NamedTuple):
     keys: list[Any]
     items: list[Snapshot]
     """Snapshots of the messages."""
-    arrivals: list[int]
-    """Offsets of the messages from which they originate."""
+    arrivals: list[Any]
+    """Offsets of the messages from which they originate; see `current_input.offset_of`."""
 
 
 def buckets_of(keys: Sequence[Any], buckets: int, bucket_of: Callable[[Any], int]) -> list[int]:

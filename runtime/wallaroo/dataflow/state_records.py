@@ -6,7 +6,7 @@ They hold plain tuples, because a record must not depend on where a class of thi
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wallaroo.dataflow.bucket_logs import content_of, sealed_record
@@ -71,9 +71,17 @@ def times_of(number: int, times: Times) -> dict[Any, tuple[Any, ...] | None]:
 
 def kept_of(number: int, unloaded: Mapping[Where, Unloaded]) -> list[Kept]:
     """The *unloaded* entities of the state with this number, grouped by their saved data."""
+    return grouped(
+        (key, one.saved, one.version)
+        for (partition, key), one in unloaded.items()
+        if partition == number
+    )
+
+
+def grouped(entities: Iterable[tuple[Any, Saved, int]]) -> list[Kept]:
+    """Entities by their saved data: of each its key, what it is saved in, and its version."""
     groups: dict[int, Kept] = {}
-    for (partition, key), one in unloaded.items():
-        if partition == number:
-            version = () if one.version == FIRST else (one.version,)
-            groups.setdefault(id(one.saved), (tuple(one.saved), set(), *version))[1].add(key)
+    for key, content, version in entities:
+        more = () if version == FIRST else (version,)
+        groups.setdefault(id(content), (tuple(content), set(), *more))[1].add(key)
     return list(groups.values())

@@ -9,6 +9,7 @@ from typing import Any
 
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloadable
 from wallaroo.dataflow.clocks import Clocks
+from wallaroo.dataflow.current_input import CurrentInput
 from wallaroo.dataflow.hot_keys import HotKeys
 from wallaroo.dataflow.message_snapshots import Lost
 from wallaroo.dataflow.outgoing_messages import Outgoing
@@ -52,8 +53,9 @@ class StateRunner:
         self._results = results
         self._level = level
         self._timed = [n for n in program.partitions_at(level) if n in program.timed]
-        self._outgoing = Outgoing(program, results, fresh=False)
-        self._paths = Paths(program, results, self._arrival, fresh=False, here=level)
+        self._current = CurrentInput()
+        self._outgoing = Outgoing(program, results, self._current, fresh=False)
+        self._paths = Paths(program, results, self._arrival, self._current, fresh=False, here=level)
         self._after = {
             stage.number: self._paths.of(stage.after, stamped=stage.partition in program.stamped)
             for stage in program.stages
@@ -69,8 +71,12 @@ class StateRunner:
         self._windows = WindowStates(
             program, results, level, self._after, late, self._entity, self._clocks
         )
+        of_timers = {
+            number: self._current.without(path) if program.stages[number].keeps else path
+            for number, path in self._after.items()
+        }
         self._timed_states = TimedStates(
-            program, results, level, self._after, self._entity, self._clocks
+            program, results, level, self._after, of_timers, self._entity, self._clocks
         )
         self._metrics = [
             results.metrics.step(stage.pipeline, stage.step.name) for stage in program.stages
@@ -80,7 +86,8 @@ class StateRunner:
         self._hot = HotKeys(self._names, results.metrics)
         self._restores = [program.restores(stage) for stage in program.stages]
         """Functions that restore messages, by number of the stage; None if unnecessary."""
-        self._runs = -1
+        self._runs = [-1] * len(program.stages)
+        """Runs of messages so far, by number of the stage."""
 
     def run(self, packed: Iterable[bytes], bucket: int, state: Bucket) -> Changes:
         """Process the messages for a bucket, in order of arrival.
@@ -103,7 +110,7 @@ class StateRunner:
                 self._run_rows(blob)
         if stamped:
             stamped.sort(key=_stamp_of)
-            for item in stamped:
+            for item in self._current.each(stamped) if self._program.keeps else stamped:
                 self._run_item(item)
             self._windows.end(stamped[-1][0])
         self._paths.finish()
@@ -127,7 +134,9 @@ class StateRunner:
         for number, stage_number, keys, items, arrivals in unpacked_rows(blob):
             # in bulk, because a loop would wait for the processor's cache at each entity
             entities = list(map(self._state.entities[number].get, keys, repeat(_MISSING)))
-            self._compute(self._program.stages[stage_number], keys, entities, items, arrivals)
+            stage = self._program.stages[stage_number]
+            offsets = self._current.offsets(arrivals) if stage.keeps else arrivals
+            self._compute(stage, keys, entities, items, offsets)
             self._hot.add(number, keys)
             self._results.settle()
 
@@ -153,7 +162,7 @@ class StateRunner:
         keys: Iterable[Any],
         entities: Iterable[Any],
         items: Sequence[Any],
-        arrivals: Sequence[int | None],
+        arrivals: Iterable[int | None],
         stamp: Stamp | None = None,
     ) -> None:
         """Run a state computation over *items* with the entities of their keys.
@@ -166,8 +175,8 @@ class StateRunner:
         restore = self._restores[stage.number] if stamp is None else None
         changed = self._changes.changed[stage.partition]
         save, changing, left = True, None, 0
-        self._runs += 1
-        timed = not self._runs % _TIMED_RUNS
+        self._runs[stage.number] += 1
+        timed = not self._runs[stage.number] % _TIMED_RUNS
         for key, entity, item, arrival in zip(keys, entities, items, arrivals, strict=True):
             message = item
             began = perf_counter() if timed else 0.0
@@ -281,4 +290,5 @@ class StateRunner:
 
 
 def _stamp_of(item: Stamped) -> Stamp:
-    return item[0]
+    stamp: Stamp = item[0]
+    return stamp

@@ -6,13 +6,15 @@ are saved with them, and go to the log even if an entity has not changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
+from wallaroo.api.durations import since_epoch_ns
 from wallaroo.api.timers import CallTimers
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloadable
 from wallaroo.dataflow.clocks import Clocks
+from wallaroo.dataflow.early_times import hint_at_early_time
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.paths import SAMPLE, Path
 from wallaroo.dataflow.program import Program, StatefulStage
@@ -21,7 +23,7 @@ from wallaroo.dataflow.savable import SkippedCall
 from wallaroo.dataflow.steps.multiple_outputs import pair_of
 from wallaroo.dataflow.timers import Timers
 from wallaroo.model.application import StateCompute
-from wallaroo.model.timing import Due, KeyTime, Timing, checked_event_time, describe_timer
+from wallaroo.model.timing import Due, KeyTime, Timing, describe_timer
 from wallaroo.user_code.callers import runs_step, time_limited
 
 _SILENT = -2
@@ -41,6 +43,7 @@ class TimedStates:
         results: Collects outputs and failed messages.
         level: The level.
         after: The path of outputs, by number of the stage.
+        of_timers: The path of what timers emit.
         entity: From partition number and key to the entity, which it creates if necessary.
         clocks: The clocks of the states.
     """
@@ -50,14 +53,15 @@ class TimedStates:
         program: Program,
         results: TaskResults,
         level: int,
-        after: dict[int, Path],
+        after: Mapping[int, Path],
+        of_timers: Mapping[int, Path],
         entity: Callable[[int, Any], Any],
         clocks: Clocks,
     ) -> None:
         self._clocks = clocks
         self._program = program
         self._results = results
-        self._after = after
+        self._after, self._of_timers = after, of_timers
         self._entity = entity
         timings = {number: program.partitions[number].timing for number in program.timed}
         self._timings: dict[int, Timing] = {
@@ -122,7 +126,7 @@ class TimedStates:
         try:
             event = None
             if step.event_time is not None:
-                event = checked_event_time(step.event_time(message))
+                event = since_epoch_ns(step.event_time(message))
         except (Exception, SystemExit) as error:
             self._results.failed(stage, step, message, error, Origin.of(key, arrival))
             self._note(timing, where)
@@ -145,6 +149,7 @@ class TimedStates:
         timers.end()
         if began:
             metrics.time(began)
+            hint_at_early_time(stage, event)
         metrics.left += len(outputs)
         then = self._after[stage.number]
         for place, output in enumerate(outputs):
@@ -233,7 +238,7 @@ class TimedStates:
         outputs = self._call(stage, step.on_timer, where, arguments, None, due)
         timers.end()
         self._results.metrics.step(stage.pipeline, step.name).left += len(outputs)
-        then = self._after[stage.number]
+        then = self._of_timers[stage.number]
         for place, output in enumerate(outputs):
             then((*stamp, place), key, output)
 

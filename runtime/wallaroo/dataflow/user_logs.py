@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
 
+from wallaroo.api.places import RUNTIME
 from wallaroo.observability import log_channel
 from wallaroo.observability.log_channel import Write
 from wallaroo.observability.replayed_logs import Work
@@ -291,13 +292,14 @@ def _take(logs: UserLogs, others: tuple[logging.Handler, ...]) -> logging.Handle
 
 
 def _place() -> str:
-    """Return the line of code that is writing."""
+    """Return the line of code that is writing; none for a step of `inspect`."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if name != __name__ and name.partition(".")[0] not in _MESSENGERS:
-            file = os.path.basename(frame.f_code.co_filename)  # noqa: PTH119
-            return f"{file}:{frame.f_lineno}"
+            file = frame.f_code.co_filename
+            is_own = file.startswith(RUNTIME)
+            return "" if is_own else f"{os.path.basename(file)}:{frame.f_lineno}"  # noqa: PTH119
         frame = frame.f_back
     return ""
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.clocks import Clocks
+from wallaroo.dataflow.early_times import hint_at_early_time
 from wallaroo.dataflow.open_windows import OpenWindows
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.paths import SAMPLE, Path
@@ -130,6 +131,8 @@ class WindowStates:
         if began:
             metrics.timed += 1
             metrics.seconds += perf_counter() - began
+            if windows.by_event:
+                hint_at_early_time(stage, windows.watermark(entity))
         metrics.left += len(outputs)
         after = self._after[stage.number]
         for number, output in enumerate(outputs):

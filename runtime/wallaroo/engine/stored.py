@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,8 @@ class SavedState:
         """The last committed epoch; None if there is none yet."""
         self.unloaded: list[Unloaded] = []
         """Entities that `entities` has reached so far and could not load."""
+        self.others = Counter[str]()
+        """Likewise, numbers of entities by state, for states that the application does not have."""
         self._serializer, self._names = serializer, list(serializer.partitions)
         self._later = self._bucket = serializer.read(later)
         self._buckets = buckets
@@ -102,6 +105,8 @@ class SavedState:
         self._bucket = bucket
         unloaded = bucket.unloaded.values()
         self.unloaded += [one for one in unloaded if (one.state, one.key) not in changed]
+        for name, keys in bucket.others.items():
+            self.others[name] += sum((name, key) not in changed for key in keys)
         for name, entities in zip(self._names, bucket.entities, strict=True):
             for key, entity in entities.items():
                 if (name, key) not in changed:
@@ -110,10 +115,6 @@ class SavedState:
     def migrated(self) -> Mapping[str, int]:
         """Numbers of the entities that `entities` has migrated so far, by state."""
         return {self._names[number]: count for number, count in self._serializer.migrated.items()}
-
-    def others(self) -> frozenset[str]:
-        """States that `entities` has reached so far and the application does not have."""
-        return frozenset(self._serializer.others)
 
     def time_of(self, state: str, key: Any) -> KeyTime | None:
         """The time of the key that `entities` has just yielded; None if the state keeps none."""

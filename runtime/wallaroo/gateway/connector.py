@@ -12,6 +12,7 @@ from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.stream_positions import StreamName
 from wallaroo.gateway.limits import SourceLimits
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.tables import Tables
 from wallaroo.gateway.turns import Turn
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.endpoints import TimesOf
@@ -39,9 +40,13 @@ class ConnectorContext:
     """TLS to receivers; None for plain connections."""
     turns: Mapping[int, Turn] = field(default_factory=dict)
     """Turns of the sources that are read in the order of time, by index."""
+    tables: Tables = field(default_factory=Tables)
+    """Tables that are read before other sources."""
     times: Times = field(default_factory=dict)
     """Find the times of messages elsewhere, by the index of their source; this process finds those
     of other sources."""
+    application: str = ""
+    """Name of the application."""
     on_failure: Callable[[Exception], None] = _ignore
     """Ends the gateway because the journal or the outbox failed; for any thread."""
 

@@ -28,6 +28,7 @@ from wallaroo.gateway.entries import (
 )
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.log.records import SKIPPED, SNAPSHOT, Record
+from wallaroo.gateway.numbering import Numbering, Renumbering
 from wallaroo.gateway.outbox.outbox import Outbox
 
 
@@ -51,10 +52,11 @@ class Contents:
     Args:
         journal: Takes what is said of messages.
         outbox: Takes what is said of outputs.
+        numbering: What numbers of sources and sinks mean.
     """
 
-    def __init__(self, journal: Journal, outbox: Outbox) -> None:
-        self._journal, self._outbox = journal, outbox
+    def __init__(self, journal: Journal, outbox: Outbox, numbering: Numbering) -> None:
+        self._journal, self._outbox, self._numbering = journal, outbox, numbering
         self.tables: dict[str, Any] | None = None
         """The last snapshot; None if there was no record."""
         self.letters: list[tuple[int, int, list[Letter]]] = []
@@ -63,38 +65,42 @@ class Contents:
         """Whether a record is missing that gave other numbers to what was there before."""
         self._resumed = self._resumed_then = 0
         """Such records so far, and before the last snapshot."""
-        self._snapshot: bytes | None = None
-        self.has_records = False
-        self._later: list[Messages | Delivered | bytes | dict[str, Any]] = []
+        self._snapshot: tuple[bytes, Renumbering] | None = None
+        self.has_records = self._has_skipped = False
+        self._later: list[Messages | Delivered | tuple[bytes, Renumbering] | dict[str, Any]] = []
 
     def add(self, record: Record) -> None:
         """Read a record."""
         self.has_records = True
-        kind, payload = record.kind, record.payload
+        kind, payload, numbers = record.kind, record.payload, self._numbering.last
         if kind == MESSAGES:
-            messages = messages_in(payload)
+            messages = numbers.messages(messages_in(payload))
             self._journal.index(messages, record.address)
             self._later.append(messages)
         elif kind == PUBLISHED:
             self._add_published(record)
         elif kind == OUTPUTS:
-            self._outbox.queues.index(piece_in(payload)[0], record.address)
+            self._outbox.queues.index(numbers.piece(piece_in(payload)[0]), record.address)
         elif kind == DELIVERED:
-            delivered = delivered_in(payload)
+            delivered = numbers.delivered(delivered_in(payload))
             self._outbox.queues.index_delivered(delivered)
             self._later.append(delivered)
         elif kind == CARRIED:
             piece, kept = piece_in(payload)
-            self._outbox.queues.index_carried(piece, record.address, kept=kept)
+            self._outbox.queues.index_carried(numbers.piece(piece), record.address, kept=kept)
         elif kind == NOTED:
-            self._add_noted(record, noted_in(payload))
+            self._add_noted(record, numbers.noted(noted_in(payload)))
         elif kind == SKIPPED:
+            self._has_skipped = True
             self._journal.index_skipped(record.address)
         elif kind == SNAPSHOT:
-            self._snapshot = bytes(payload)
-            if self.tables is None:
-                self.tables = tables_in(self._snapshot)
-                self._resumed = _resumptions(self.tables)
+            if self.tables is None or self._has_skipped:  # the record with the names may be lost
+                tables = tables_in(bytes(payload))
+                self._numbering.note(tables.get("names", {}), record.address)
+                if self.tables is None:
+                    self.tables = tables
+                    self._resumed = _resumptions(tables)
+            self._snapshot = bytes(payload), self._numbering.last
             self._resumed_then = self._resumed
             self._later.clear()
 
@@ -104,13 +110,15 @@ class Contents:
         if head.has_letters:
             more = published_in(record.payload).more
             self._add_letters(record, more["letters"])
-        self._later.append(without_changes(record.payload))
+        self._later.append((without_changes(record.payload), self._numbering.last))
 
     def _add_letters(self, record: Record, letters: Sequence[Any]) -> None:
         found = [Letter.from_json(one) for one in letters]
         self.letters.append((record.address, record.number, found))
 
     def _add_noted(self, record: Record, values: dict[str, Any]) -> None:
+        if "openings" in values:
+            self._numbering.note(values.get("names", {}), record.address)
         self._journal.index_noted(values)
         self._outbox.index_noted(values)
         self._resumed += is_resumption(values)
@@ -123,7 +131,8 @@ class Contents:
     def finish(self) -> None:
         """Make the tables, once the last record is read."""
         if self._snapshot is not None:
-            self.tables = tables_in(self._snapshot)
+            snapshot, numbers = self._snapshot
+            self.tables = numbers.tables(tables_in(snapshot))
             self.lacks_resumption = _resumptions(self.tables) != self._resumed_then
             self._journal.restore(self.tables["journal"])
             self._outbox.restore(self.tables["outbox"])
@@ -136,10 +145,11 @@ class Contents:
                 if "delivered" in entry:
                     delivered = Delivered(*entry["delivered"])
                     self._outbox.replay_delivered(delivered, entry["refused"])
-            elif isinstance(entry, bytes):
-                self._outbox.replay(published_in(entry))
-            else:
+            elif isinstance(entry, Delivered):
                 self._outbox.replay_delivered(entry)
+            else:
+                payload, numbers = entry
+                self._outbox.replay(numbers.published(published_in(payload)))
         self._later.clear()
 
 

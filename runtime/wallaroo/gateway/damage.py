@@ -27,6 +27,31 @@ _SHOWN_BYTES = 60
 log = structlog.get_logger("wallaroo.gateway")
 
 
+def check_contents(file: Path, found: Contents, outbox: Outbox) -> None:
+    """Refuse a log without what nothing else has.
+
+    Args:
+        file: Its directory.
+        found: What its records say.
+        outbox: The same about outputs.
+
+    Raises:
+        DamagedLog: There are no tables, or no changes of state that the checkpoint may lack.
+    """
+    problem = None
+    if found.has_records and found.tables is None:
+        problem = "no record is left that says what was in it before"
+    elif found.lacks_resumption:
+        problem = "the record is missing that gave messages or outputs other numbers"
+    elif (missing := outbox.chunks.missing()) is not None:
+        problem = (
+            f"the changes of state of chunks {missing[0]} to {missing[1]} are missing; without "
+            "them, state would be wrong"
+        )
+    if problem is not None:
+        raise DamagedLog(file, problem, first=0, last=None)
+
+
 class Damage:
     """Decides whether a log that is not as it was written can be used.
 
@@ -59,26 +84,6 @@ class Damage:
             last=damaged.last,
         )
         return b""
-
-    def check_contents(self, found: Contents, outbox: Outbox) -> None:
-        """Refuse a log without what nothing else has.
-
-        Raises:
-            DamagedLog: There are no tables, or no changes of state that the checkpoint may lack.
-        """
-        if found.has_records and found.tables is None:
-            problem = "no record is left that says what was in it before"
-            raise DamagedLog(self._file, problem, first=0, last=None)
-        if found.lacks_resumption:
-            problem = "the record is missing that gave messages or outputs other numbers"
-            raise DamagedLog(self._file, problem, first=0, last=None)
-        if (missing := outbox.chunks.missing()) is not None:
-            first, end = missing
-            problem = (
-                f"the changes of state of chunks {first} to {end} are missing; without them, state "
-                "would be wrong"
-            )
-            raise DamagedLog(self._file, problem, first=0, last=None)
 
     def check_end(self, found: Log, end: int, openings: Sequence[Opening]) -> int:
         """Refuse a log that lacks records which were on disk, unless such are skipped.

@@ -111,9 +111,9 @@ def piece_in(payload: bytes | memoryview) -> tuple[Piece, bool]:
     return Piece(sink, number, lengths // 4, size), bool(kept)
 
 
-def outputs_in(payload: bytes | memoryview) -> Outputs:
-    """The outputs in a record with this *payload*."""
-    sink, _, lengths, _ = _OUTPUTS.unpack_from(payload)
+def outputs_in(payload: bytes | memoryview, sink: int) -> Outputs:
+    """The outputs for *sink* in a record with this *payload*."""
+    _, _, lengths, _ = _OUTPUTS.unpack_from(payload)
     middle = _OUTPUTS.size + lengths
     return Outputs(sink, bytes(payload[_OUTPUTS.size : middle]), bytes(payload[middle:]))
 

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+
+import structlog
 
 from wallaroo.gateway.connector import Listening, Reporting, SinkConnector
 from wallaroo.gateway.connectors import SourceConnectors
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.gateway.tables import Tables
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Source
+
+_LOOK_S = 1.0
+"""Seconds after which it is looked again whether all tables are read."""
+_LOOKS_PER_LINE = 10
+"""Looks for each line of the log about a table that sources wait for."""
+
+log = structlog.get_logger("wallaroo.gateway")
 
 
 class Monitor:
@@ -24,6 +35,7 @@ class Monitor:
         outbox: The outbox.
         sources: The connectors of the sources, which have started.
         sinks: The connectors of the sinks, by index.
+        tables: The tables that sources wait for.
     """
 
     def __init__(
@@ -33,12 +45,14 @@ class Monitor:
         outbox: Outbox,
         sources: SourceConnectors,
         sinks: Sequence[SinkConnector],
+        tables: Tables,
     ) -> None:
         self._application = application
         self._journal = journal
         self._outbox = outbox
         self._sources = sources
         self._sinks = sinks
+        self._tables = tables
 
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds now."""
@@ -102,6 +116,30 @@ class Monitor:
                 samples += connector.samples()
         return samples + self._outbox.samples(pipelines)
 
+    async def tell_of_tables(self) -> None:
+        """Log what sources wait for, from time to time, until all tables are read."""
+        looks = 0
+        while self._tables.awaited():
+            await asyncio.sleep(_LOOK_S)
+            if looks % _LOOKS_PER_LINE == 0:
+                awaited = self._tables.awaited()
+                for source in self.status().sources:
+                    if source.name in awaited:
+                        self._tell_of(source, awaited[source.name])
+            looks += 1
+
+    def _tell_of(self, table: SourceStatus, sources: Sequence[str]) -> None:
+        left, reason = self._tables.left(table.name), table.problem
+        log.info(
+            "waiting for the table",
+            table=table.name,
+            reads=table.where,
+            sources=sources,
+            accepted=table.accepted,
+            **({} if left is None else {"left": left}),
+            **({} if reason is None else {"reason": reason}),
+        )
+
     def _source_status(self, index: int, source: Source, backlog: int) -> SourceStatus:
         state = self._sources.status(index)
         return SourceStatus(
@@ -112,4 +150,5 @@ class Monitor:
             state.ended,
             state.failures,
             state.problem,
+            self._tables.reason(index, lambda table: self._sources.status(table).problem),
         )

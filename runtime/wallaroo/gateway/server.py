@@ -26,6 +26,7 @@ from wallaroo.gateway.control import Control
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
+from wallaroo.gateway.dead_letters.letter_outputs import LetterOutputs
 from wallaroo.gateway.dead_letters.policy import OUTPUTS, Policy, policies
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.leases import Leases
@@ -37,6 +38,7 @@ from wallaroo.gateway.monitoring import Monitor
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.gateway.startup import once_there_is_room, take
 from wallaroo.gateway.store import Store, StoreLimits
+from wallaroo.gateway.tables import Tables
 from wallaroo.gateway.turns import turns_of
 from wallaroo.metrics.exposition import exposition
 from wallaroo.model.application import Application
@@ -121,11 +123,13 @@ class Gateway:
                 StoreLimits(settings.traffic.journal, settings.outbox_bytes, settings.letters),
                 self._ask_for_turn,
                 sources=[source.name for source in self._application.sources],
+                sinks=[sink.name for sink in self._application.sinks],
                 skip_damaged=settings.traffic.skip_damaged,
             )
             opened.callback(self._store.close)
             accept_if_asked(settings.directory, self._store)
             self._journal, self._outbox = self._store.journal, self._store.outbox
+            self._outbox.letter_outputs = LetterOutputs(self._application)
             self._outbox.refusals = self._policies.get(OUTPUTS, Policy.SET_ASIDE)
             with self._outbox.dead_letters() as letters:
                 letters.note_origins(self._application)
@@ -156,21 +160,34 @@ class Gateway:
     async def _open_connectors(self) -> None:
         """Listen, read, and deliver."""
         settings = self._settings
+        tables = Tables(self._application)
         context = ConnectorContext(
             self._journal,
             self._outbox,
             settings.traffic.sources,
             self._source_tls,
             self._sink_tls,
-            turns_of(self._application, self._journal.silence),
+            turns_of(self._application, self._journal.silence, tables),
+            tables,
             self._times,
+            self._application.name,
             self._on_failure,
         )
         sources, sinks = self._application.sources, self._application.sinks
+        for name in self._journal.unread(source.name for source in sources):
+            log.warning(
+                "position not used",
+                source=name,
+                reason="the application has no source of that name",
+                effect="the position is kept; a source that is new begins at its start",
+            )
         if settings.ports:
             of_sources, of_sinks = settings.ports[: len(sources)], settings.ports[len(sources) :]
             sources = tuple(s.at_port(port) for s, port in zip(sources, of_sources, strict=True))
             sinks = tuple(s.at_port(port) for s, port in zip(sinks, of_sinks, strict=True))
+        if settings.traffic.on_lost == "skip":
+            sources = tuple(source.skipping_lost() for source in sources)
+            sinks = tuple(sink.skipping_lost() for sink in sinks)
         self._sources = SourceConnectors(context, sources)
         self._journal.on_room = self._sources.on_room
         self._journal.on_accepted = self._sources.on_accepted
@@ -179,8 +196,9 @@ class Gateway:
             open_sink(context, index, sink) for index, sink in enumerate(sinks)
         ]
         self._monitor = Monitor(
-            self._application, self._journal, self._outbox, self._sources, self._sinks
+            self._application, self._journal, self._outbox, self._sources, self._sinks, tables
         )
+        self._telling = self._loop.create_task(self._monitor.tell_of_tables())
 
     async def _open_internal_api(self) -> None:
         settings = self._settings
@@ -268,6 +286,7 @@ class Gateway:
         """
         failure = await self._ended
         self._stopping = True
+        self._telling.cancel()
         await self._sources.stop()
         await asyncio.gather(*(asyncio.to_thread(sink.stop) for sink in self._sinks))
         if self._chunks is not None:
@@ -356,7 +375,8 @@ class Gateway:
             return Health(False, "stopping: the sources are closed")
         if not self._journal.flush(_TURN_S):
             return Health(False, f"the journal's disk took nothing in {_TURN_S:.0f} s")
-        return self._alive()
+        alive = self._alive()
+        return Health(True, self.status().waiting or alive.reason) if alive.good else alive
 
 
 async def _turn() -> None:

@@ -35,6 +35,9 @@ class TrafficSettings:
     skip_damaged: bool = False
     """Whether to set aside messages of the journal and outputs of the outbox that are not as they
     were written, and to resume without them."""
+    on_lost: str | None = None
+    """`skip` to let all sources and sinks continue with what the other side has not lost; None to
+    leave it to each of them."""
     trace_one_in: int = ONE_IN
     """Trace one in this many messages, if tracing is enabled."""
 

@@ -48,35 +48,42 @@ class _Progress:
 class Meeting:
     """Sources whose messages meet in states with event time, which are held together.
 
+    While they are held, what *clock* shows and for how long they were held grow alike.
+
     Args:
         clock: Returns the time, in nanoseconds.
         logs: How far their logs are read, for each set of them that is read in order.
-        held_ns: For how long they were held until now.
+        began_ns: What their clock shows first; None for the time.
 
     Example:
         >>> at, clock = [None, 5, 8, None], iter(range(0, 100, 10))
-        >>> meeting = Meeting(lambda: next(clock), [lambda: at[0]], 0)
+        >>> meeting = Meeting(lambda: next(clock), [lambda: at[0]])
         >>> [(at.pop(0), meeting.held())[1] for _ in range(3)]
         [0, 7, 17]
     """
 
-    def __init__(self, clock: Callable[[], int], logs: Iterable[Reading], held_ns: int) -> None:
-        self._clock, self._held_ns = clock, held_ns
+    def __init__(
+        self, clock: Callable[[], int], logs: Iterable[Reading], began_ns: int | None = None
+    ) -> None:
+        self._clock = clock
         self._logs = [_Progress(reading) for reading in logs]
         self._lock = threading.Lock()
         self._last_ns = clock()
+        self._shown_ns = self._last_ns if began_ns is None else min(began_ns, self._last_ns)
 
-    def held(self) -> int:
-        """For how long they were held. To be called before and after each change of a log."""
+    def held(self, at_ns: int | None = None) -> int:
+        """For how long they were held until *at_ns*, which the clock showed; None for now.
+
+        To be called before and after each change of a log.
+        """
         with self._lock:
-            now_ns = max(self._clock(), self._last_ns)
-            passed_ns = now_ns - self._last_ns
+            now_ns = self._clock() if at_ns is None else at_ns
+            passed_ns = max(0, now_ns - self._last_ns)
             looks = [(log, log.look()) for log in self._logs]
-            if any(log.stands(at) for log, at in looks):  # as far as is known
-                return self._held_ns + passed_ns
-            self._last_ns = now_ns
-            self._held_ns += passed_ns - min(log.pass_to(at, passed_ns) for log, at in looks)
-            return self._held_ns
+            if not any(log.stands(at) for log, at in looks):  # else as far as is known
+                self._last_ns += passed_ns
+                self._shown_ns += min(log.pass_to(at, passed_ns) for log, at in looks)
+            return max(0, now_ns - self._shown_ns)
 
 
 class Silence:
@@ -89,31 +96,31 @@ class Silence:
 
     def __init__(self, clock: Callable[[], int], is_full: Callable[[], bool]) -> None:
         self._clock, self._is_full = clock, is_full
-        self.names: Sequence[str] = ()
-        """Names of the sources, at first those that had the indices in the log."""
-        self._stored: dict[str, int] = {}
-        """What the log says last, by name."""
-        self._last_ns = self._away_ns = 0
+        self._shown: dict[int, int] = {}
+        """What the clock of each source showed last, as the log says."""
+        self._last_ns = 0
+        self._since_ns: int | None = None
         self._meetings: dict[int, Meeting] = {}
 
     def restore(self, values: Mapping[str, Any] | None) -> None:
         """Take over what `to_json` returned."""
         if values is not None:
-            self.names, self._stored = values["names"], dict(values["of"])
-            self._last_ns = values["last"]
+            self.stored(values["of"], values["last"])
 
     def to_json(self) -> dict[str, Any]:
         """What is to be known, as plain JSON values."""
-        return {"names": self.names, "of": list(self._stored.items()), "last": self._last_ns}
+        of = [(source, self._last_ns - shown_ns) for source, shown_ns in self._shown.items()]
+        return {"of": of, "last": self._last_ns}
 
     def stored(self, held: Held, at_ns: int) -> None:
         """Note what a record says, of the time *at_ns*."""
-        self._stored.update((self.names[of], ns) for of, ns in held if of < len(self.names))
+        for source, held_ns in held:
+            self._shown[source] = max(self._shown.get(source, 0), at_ns - held_ns)
         self._last_ns = max(self._last_ns, at_ns)
 
     def resume(self) -> None:
         """Begin; what has passed since the last record does not count as silence."""
-        self._away_ns = max(0, self._clock() - self._last_ns) if self._last_ns else 0
+        self._since_ns = self._last_ns or None
 
     def watch(self, sources: Iterable[int], logs: Sequence[Reading]) -> Meeting:
         """Measure *sources*, which meet, from now on.
@@ -123,11 +130,8 @@ class Silence:
             logs: How far their logs are read, for each set of them that is read in order.
         """
         indices = list(sources)
-        names = [self.names[index] for index in indices]
-        known = [self._stored[name] for name in names if name in self._stored]
-        full: Reading = lambda: BEGINNING if self._is_full() else None  # noqa: E731
-        held_ns = min(known, default=0) + self._away_ns
-        meeting = Meeting(self._clock, [full, *logs], held_ns)
+        known = [self._shown[index] for index in indices if index in self._shown]
+        meeting = Meeting(self._clock, [self._room, *logs], max(known, default=self._since_ns))
         self._meetings |= dict.fromkeys(indices, meeting)
         return meeting
 
@@ -136,10 +140,13 @@ class Silence:
         """Whether there are sources to be measured."""
         return bool(self._meetings)
 
-    def held(self, source: int) -> Held:
-        """For how long *source* was held, as it is stored; that of all sources for a tick."""
+    def held(self, source: int, at_ns: int) -> Held:
+        """For how long *source* was held until *at_ns*, as it is stored; all of them for a tick."""
         if source == TICK_SOURCE:
-            held = {meeting: meeting.held() for meeting in set(self._meetings.values())}
+            held = {meeting: meeting.held(at_ns) for meeting in set(self._meetings.values())}
             return [(index, ns) for index, one in self._meetings.items() if (ns := held[one])]
         meeting = self._meetings.get(source)
-        return [(source, ns)] if meeting is not None and (ns := meeting.held()) else ()
+        return [(source, ns)] if meeting is not None and (ns := meeting.held(at_ns)) else ()
+
+    def _room(self) -> int | None:
+        return BEGINNING if self._is_full() else None

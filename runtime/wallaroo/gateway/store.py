@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,21 +17,13 @@ import structlog
 
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.contents import Contents, pack_tables
-from wallaroo.gateway.damage import LETTERS, LOG, Damage
+from wallaroo.gateway.damage import LETTERS, LOG, Damage, check_contents
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits, DeadLetterStore
-from wallaroo.gateway.entries import (
-    NOTED,
-    PUBLISHED,
-    changes_in,
-    pack_noted,
-    published_head,
-    query_sum,
-)
+from wallaroo.gateway.entries import NOTED, pack_noted
 from wallaroo.gateway.journal.clock import Uptime, uptime
 from wallaroo.gateway.journal.journal import Journal
-from wallaroo.gateway.journal.write_buffer import JournalLimits
-from wallaroo.gateway.log.records import DamagedLog, Record
-from wallaroo.gateway.log.scan import scan
+from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached
+from wallaroo.gateway.numbering import Numbering
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.writer import LogWriter
 from wallaroo.wire.records import Block
@@ -68,7 +61,8 @@ class Store:
         schedule: Lets `turn` be called soon, by the one thread that does so; for any thread. None
             for a thread of the store's own.
         on_failure: Called if the log cannot be written; nothing is accepted or delivered then.
-        sources: Names of the application's sources.
+        sources: Names of the application's sources; None for all that the log has.
+        sinks: Names of its sinks, likewise.
         skip_damaged: Whether to set damaged messages and outputs aside, and to resume without them.
         clock: Returns the wall clock, in nanoseconds since the Unix epoch.
         uptime: Returns how long the machine has been running.
@@ -86,7 +80,8 @@ class Store:
         limits: StoreLimits = StoreLimits(),  # noqa: B008 - it cannot be changed
         schedule: Callable[[], None] | None = None,
         on_failure: Callable[[Exception], None] = lambda _error: None,
-        sources: Sequence[str] = ("",),
+        sources: Sequence[str] | None = ("",),
+        sinks: Sequence[str] | None = (),
         *,
         skip_damaged: bool = False,
         clock: Callable[[], int] = time.time_ns,
@@ -104,7 +99,8 @@ class Store:
             lambda: (self.journal.end, self.journal.opening),
         )
         self._letters = DeadLetterStore(directory / LETTERS, limits.letters)
-        self.journal = Journal(self.writer, limits.journal, clock, uptime)
+        self._numbering = Numbering(sources, sinks)
+        self.journal = Journal(self.writer, limits.journal, self._numbering, clock, uptime)
         self.outbox = Outbox(self.writer, limits.outbox_bytes, self._letters)
         self.on_turned: Callable[[], None] = lambda: None
         """Called at the end of a turn."""
@@ -117,8 +113,7 @@ class Store:
         """Whether segments go once what was appended is on disk."""
         self._closed = False
         try:
-            self.journal.sources = sources
-            self._recover(sources, skip_damaged=skip_damaged)
+            self._recover(sources or [""], skip_damaged=skip_damaged)
         except BaseException:
             self.writer.log.close()
             self._letters.close()
@@ -189,10 +184,22 @@ class Store:
             self.writer.append_snapshot()  # it would tell if the first of these records were lost
             self.writer.flush()
 
+    def move(self, source: int, reached: Reached) -> None:
+        """Let *source* resume after *reached*, wherever it was, before any messages come in.
+
+        Raises:
+            OSError: The log cannot be written.
+        """
+        with self.writer.changed:
+            self.journal.submit(source, 0, b"", reached=reached)
+            self.journal.gather()
+            self.writer.flush()
+
     def _tables(self) -> dict[str, Any]:
         return {
             "application": self._application,
             "format": FORMAT,
+            "names": self._numbering.names,
             "journal": self.journal.tables(),
             "outbox": self.outbox.tables(),
         }
@@ -207,20 +214,23 @@ class Store:
             )
             raise RuntimeFailure(msg)
         damage = Damage(self._directory, self._letters, sources, skips=skip_damaged)
-        found = Contents(self.journal, self.outbox)
+        found = Contents(self.journal, self.outbox, self._numbering)
         skip = damage.skip if skip_damaged else None
         for record in self.writer.log.recover(skip=skip, durable=damage.durable):
             found.add(record)
         if found.tables is not None:
             self._check_owner(found.tables)
         found.finish()
-        damage.check_contents(found, self.outbox)
+        check_contents(self._directory / LOG, found, self.outbox)
         self.outbox.begin(found.letters)
         self.outbox.store_letters()
         with self.writer.changed:
             end = damage.check_end(self.writer.log, self.journal.end, self.journal.openings)
             processed = max((p.end for p in self.outbox.progress().values()), default=0)
             self.journal.begin(processed, end)
+            if self._numbering.changes:
+                self.writer.append_snapshot()  # in case the record with the names is lost
+            self._check_names()
         self.writer.flush()
 
     def _check_owner(self, tables: dict[str, Any]) -> None:
@@ -239,6 +249,14 @@ class Store:
             )
             raise RuntimeFailure(msg)
         self._application = owner
+
+    def _check_names(self) -> None:
+        """Refuse an application without the source or sink that something in the log is for."""
+        messages = Counter[int]()
+        for block in self.journal.unprocessed() if self._numbering.gone("sources") else ():
+            messages[block.source] += block.messages
+        outputs = {n: self.outbox.queues.undelivered(n) for n in self._numbering.gone("sinks")}
+        self._numbering.check_gone(self._directory / LOG, messages, outputs)
 
     # --- segments --------------------------------------------------------------------------------
 
@@ -278,69 +296,6 @@ class Store:
         self.writer.when_durable(release)
         self.writer.sync_soon()
         self.writer.wake()
-
-
-class Reading:
-    """What a log says, for readers: journal and outbox without a writer.
-
-    Args:
-        directory: The directory of the log, which may be in use; it may be missing.
-        note: Called with each record.
-
-    Raises:
-        DamagedLog: It is not as it was written.
-    """
-
-    def __init__(self, directory: Path, note: Callable[[Record], None] = lambda _: None) -> None:
-        writer = _NoWriter()
-        self.journal = Journal(writer, JournalLimits())  # type: ignore[arg-type]
-        self.outbox = Outbox(writer, 0, None)  # type: ignore[arg-type]
-        found = Contents(self.journal, self.outbox)
-        for record in scan(directory):
-            found.add(record)
-            note(record)
-        found.finish()
-        self.journal.end_reading(max((p.end for p in self.outbox.progress().values()), default=0))
-
-
-class _NoWriter:
-    """In the place of the writer of a log that is read."""
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self.log = None
-
-    def flush(self) -> None:
-        """Do nothing."""
-
-
-def published_changes(directory: Path, query: str, after: int) -> list[bytes] | None:
-    """The changes of state in the log in *directory*, which may be in use; see `Published`.
-
-    Raises:
-        DamagedLog: It is not as it was written.
-    """
-    if not directory.exists():
-        return None
-    found: list[tuple[int, int, list[tuple[int, int, bytes]]]] = []
-
-    def note(record: Record) -> None:
-        if record.kind == PUBLISHED:
-            head = published_head(record.payload)
-            if head.query == query_sum(query) and head.chunk > after and head.has_changes:
-                found.append((head.changed, head.chunk, changes_in(record.payload)))
-
-    outbox = Reading(directory, note).outbox
-    if (missing := outbox.chunks.missing()) is not None:
-        problem = f"the changes of state of chunks {missing[0]} to {missing[1]} are missing"
-        raise DamagedLog(directory, problem, first=0, last=None)
-    progress = outbox.progress()
-    if query not in progress:  # nothing was published, unless it was in another log
-        return None if progress or after else []
-    before = found[0][0] if found else outbox.chunks.changed.get(query, 0)
-    if progress[query].chunk < after or before > after:  # the log never had them, or no longer has
-        return None
-    return [data for _, _, changes in found for n, _, data in changes if n > after]
 
 
 class _Turns:

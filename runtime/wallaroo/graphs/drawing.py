@@ -71,8 +71,8 @@ def _mermaid(graph: Graph) -> Iterator[str]:
             yield f"    {_mermaid_node(node)}"
         yield "  end"
         yield f"  style {_cluster(group)} fill:#f4f7fa,stroke:#9db2c4,stroke-dasharray:5 4"
-    for state in graph.states:
-        yield f"  {_mermaid_node(state)}"
+    for node in graph.apart:
+        yield f"  {_mermaid_node(node)}"
     for edge in graph.edges:
         label = f'|"{_entities(edge.label)}"|' if edge.label else ""
         yield f"  {edge.start} {'<-.->' if edge.kind == 'state' else '-->'}{label} {edge.end}"
@@ -113,8 +113,8 @@ def _dot(graph: Graph) -> Iterator[str]:
         for node in group.nodes:
             yield f"    {_dot_node(node)}"
         yield "  }"
-    for state in graph.states:
-        yield f"  {_dot_node(state)}"
+    for node in graph.apart:
+        yield f"  {_dot_node(node)}"
     for edge in graph.edges:
         yield f"  {_dot_edge(edge)}"
     yield "}"

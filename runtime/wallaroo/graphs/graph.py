@@ -9,7 +9,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from wallaroo.api.places import Place
 from wallaroo.dataflow.steps.gathering import Gathering
@@ -64,6 +64,8 @@ class Edge:
     label: str
     """Name of the function that extracts the key on this edge, `late` for messages that came too
     late, or empty."""
+    extraction: str
+    """What metrics call the extraction of that key, or empty."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,13 @@ class Graph:
     states: tuple[Node, ...]
     """States, which any group may use."""
     edges: tuple[Edge, ...]
+    dead_letters: Node | None = None
+    """The sink of dead letters, which may come from anywhere; None if there is none."""
+
+    @property
+    def apart(self) -> tuple[Node, ...]:
+        """The nodes that belong to no group."""
+        return self.states if self.dead_letters is None else (*self.states, self.dead_letters)
 
 
 def graph_of(application: Application) -> Graph:
@@ -106,7 +115,22 @@ def graph_of(application: Application) -> Graph:
         drawing.add(pipeline)
     for partition in application.partitions.values():
         drawing.add_state(partition)
+    if application.dead_letters is not None:
+        drawing.add_dead_letters(application.dead_letters.sink)
     return drawing.graph(application.name)
+
+
+class _Key(NamedTuple):
+    """What the edge to the next node says; see `Edge`."""
+
+    label: str = ""
+    extraction: str = ""
+
+    def then(self, key: Callable[[Any], Any], extraction: str) -> _Key:
+        """The same after the extraction of *key*."""
+        name = "" if key is only_key else _named(key)
+        label = " · ".join(filter(None, [_LATE, name])) if self.label == _LATE else name
+        return _Key(label, extraction)
 
 
 class _Drawing:
@@ -120,38 +144,39 @@ class _Drawing:
         self._uses: dict[str, Stateful] = {}
         """Steps over state, by the ids of their nodes."""
         self._groups: list[tuple[list[str], list[Node]]] = []
+        self._dead_letters: Node | None = None
 
     def add(self, pipeline: Pipeline) -> None:
         """Add *pipeline*; parts that it shares with earlier pipelines are added once."""
         existing = set(self._nodes.values())
         source = pipeline.source
         nodes = [self._node(source, "source", source.name, _of_source(source), source, pipeline)]
-        self._branch(pipeline.trunk, nodes[0], "", pipeline, nodes)
+        self._branch(pipeline.trunk, nodes[0], _Key(), pipeline, nodes)
         self._group(pipeline.name, list(dict.fromkeys(nodes)), existing)
 
     def _branch(
-        self, branch: Branch, last: Node, key: str, pipeline: Pipeline, nodes: list[Node]
+        self, branch: Branch, last: Node, key: _Key, pipeline: Pipeline, nodes: list[Node]
     ) -> None:
         """Add *branch* after the node *last*, where messages were just assigned *key*."""
         end = pipeline.sinks or (pipeline.name,)  # pipelines without sinks share no end
         for number, step in enumerate(branch.steps):
             if isinstance(step, KeyBy):
-                key = _label(key, step.key)
+                key = key.then(step.key, step.name)
                 continue
             path = (_identity(branch.after(number - 1)), end)
             node = self._step(path, step, pipeline)
             if isinstance(step, Stateful) and step.key is not None:
-                key = _label(key, step.key)
+                key = key.then(step.key, f"key of {step.name}")
             self._edge(last, node, key)
-            last, key = node, ""
+            last, key = node, _Key()
             nodes.append(node)
             if isinstance(step, WindowCompute) and step.late is not None:
-                self._branch(step.late, node, _LATE, pipeline, nodes)
+                self._branch(step.late, node, _Key(_LATE), pipeline, nodes)
         for fork in branch.forks:
             self._branch(fork, last, key, pipeline, nodes)
         for sink in pipeline.sinks_of(branch):
             nodes.append(self._node(sink, "sink", sink.name, _of_sink(sink), sink, pipeline))
-            self._edge(last, nodes[-1], _LATE if key == _LATE else "")
+            self._edge(last, nodes[-1], key._replace(label=_LATE if key.label == _LATE else ""))
 
     def _step(self, path: object, step: Step, pipeline: Pipeline) -> Node:
         if not isinstance(step, Stateful):
@@ -185,12 +210,17 @@ class _Drawing:
         )
         self._states.append(state)
         for user, _ in users:
-            self._edges[Edge(user, state.id, "state", "")] = None
+            self._edges[Edge(user, state.id, "state", "", "")] = None
+
+    def add_dead_letters(self, sink: Sink) -> None:
+        """Add the sink of dead letters."""
+        self._dead_letters = self._node(sink, "sink", sink.name, _short(sink.label), sink, None)
 
     def graph(self, name: str) -> Graph:
         """Return the collected graph."""
         groups = [Group(tuple(names), tuple(nodes)) for names, nodes in self._groups]
-        return Graph(name, tuple(groups), tuple(self._states), tuple(self._edges))
+        states, edges = tuple(self._states), tuple(self._edges)
+        return Graph(name, tuple(groups), states, edges, self._dead_letters)
 
     def _node(
         self,
@@ -208,8 +238,8 @@ class _Drawing:
             self._nodes[stands_for] = Node(f"n{len(self._nodes) + 1}", kind, name, detail, place)
         return self._nodes[stands_for]
 
-    def _edge(self, start: Node, end: Node, label: str) -> None:
-        self._edges[Edge(start.id, end.id, "messages", label)] = None
+    def _edge(self, start: Node, end: Node, key: _Key) -> None:
+        self._edges[Edge(start.id, end.id, "messages", *key)] = None
 
     def _group(self, name: str, nodes: list[Node], existing: set[Node]) -> None:
         """Add *nodes* to the group that contains one of them, or to a new group."""
@@ -235,16 +265,6 @@ def _identity(branch: Branch) -> tuple[object, ...]:
         for step in branch.steps
     ]
     return (*steps, *map(_identity, branch.forks), branch.sinks)
-
-
-def _label(before: str, key: Callable[[Any], Any]) -> str:
-    """Return the label of an edge labelled *before* on which *key* is extracted."""
-    name = _name_of_key(key)
-    return " · ".join(filter(None, [_LATE, name])) if before == _LATE else name
-
-
-def _name_of_key(key: Callable[[Any], Any]) -> str:
-    return "" if key is only_key else _named(key)
 
 
 def _of_computation(step: Step) -> str:

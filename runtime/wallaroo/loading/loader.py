@@ -27,9 +27,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import structlog
+
 import wallaroo
 from wallaroo.api import arguments
-from wallaroo.api.places import Place, place_of
+from wallaroo.api.places import Place, is_application, place_of
 from wallaroo.errors import ApplicationError, UsageError, WallarooError
 from wallaroo.loading import frozen_code
 from wallaroo.loading.frozen_code import FrozenCode
@@ -40,6 +42,8 @@ from wallaroo.user_code.exceptions import pass_interrupt
 from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
 _lock = threading.Lock()
+_SLOW_S = 10.0
+"""Seconds of loading after which a warning says where it is."""
 _NOT_UTF_8 = re.compile(r"^\(unicode error\) 'utf-8' codec|^Non-UTF-8 code")
 _WRONG_CALL = re.compile(r"(\w+)\(\) (?:missing|takes|got)\b")
 _FORMS = {
@@ -54,6 +58,8 @@ _FORMS = {
     "TCPSourceConfig": "TCPSourceConfig(host, port, decoder)",
 }
 """How names of the API are used whose errors by Python itself do not tell it."""
+
+log = structlog.get_logger("wallaroo")
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class ApplicationRef:
             ApplicationError: It cannot be imported, has no `application_setup`, raises in it, or is
                 invalid.
         """
-        with _lock:
+        with _lock, _told_if_slow(self.app):
             self._check()
             # as on the first worker of a Wallaroo cluster: some applications read it
             arguments.ARGS = ("wallaroo", *self.args, "--cluster-initializer")
@@ -178,6 +184,28 @@ class ApplicationRef:
             pass_interrupt(error)
             msg = f"the application cannot be imported: {_describe_error(error, directory)}"
             raise ApplicationError(msg) from error
+
+
+@contextlib.contextmanager
+def _told_if_slow(app: str) -> Iterator[None]:
+    """Warn if the block, which loads *app*, takes long: it may wait for something for ever."""
+    loading = threading.get_ident()
+
+    def tell() -> None:
+        frame = sys._current_frames().get(loading)  # noqa: SLF001
+        while frame is not None and not is_application(frame.f_code.co_filename):
+            frame = frame.f_back
+        at = {} if frame is None else {"at": str(Place(frame.f_code.co_filename, frame.f_lineno))}
+        log.warning("application is still loading", app=app, after_s=_SLOW_S, **at)
+
+    timer = threading.Timer(_SLOW_S, tell)
+    timer.name, timer.daemon = "slow-loading", True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # before this process forks
 
 
 _TAKEN = sys.stdlib_module_names | {"wallaroo", "pyspark", "py4j"}
@@ -298,7 +326,7 @@ def _remedy(error: BaseException) -> str:
     """What to write instead, if *error* is a wrong use of the API for which that is known."""
     if isinstance(error, AttributeError) and type(error.obj).__module__.startswith("wallaroo."):
         public = [name for name in dir(error.obj) if not name.startswith("_")]
-        near = difflib.get_close_matches(str(error.name), public, 1)
+        near = difflib.get_close_matches(str(error.name), public, 1, 0.65)
         return f"; did you mean {near[0]!r}?" if near else ""
     if isinstance(error, ImportError) and "relative import" in str(error):
         return "; the directory of the application is on sys.path: import from there without a dot"

@@ -145,6 +145,7 @@ KAFKA_LAG = _metric(
     "gauge",
     "Records of the partition that the source has not read yet, as of the last fetch.",
     "source",
+    "topic",
     "partition",
 )
 KAFKA_SOURCE_BYTES = _metric(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from wallaroo.api.durations import EventTime
 from wallaroo.api.places import Place
 from wallaroo.model.endpoints import Sink, Source
 from wallaroo.model.migrations import FIRST, Versions
@@ -109,7 +110,7 @@ class StateCompute:
     on_timer: Callable[..., Any] | None = None
     """Called with the name of a timer that is due, the entity and the timers of its key. Unless it
     is None, the function receives the timers as a third argument."""
-    event_time: Callable[[Any], int] | None = None
+    event_time: EventTime | None = None
     """From a message to its time; None for its time of arrival."""
 
 
@@ -188,6 +189,23 @@ class Pipeline:
             return self.sinks
         return tuple(self.sinks[index] for index in branch.sinks)
 
+    @property
+    def keeps_inputs(self) -> bool:
+        """Whether some outputs keep something of the records that they come from."""
+        return self.source.has_records and self._keeps(self.trunk)
+
+    def _keeps(self, branch: Branch) -> bool:
+        for step in branch.steps:
+            if isinstance(step, WindowCompute):  # of whose messages only late ones stay alone
+                return step.late is not None and self._keeps(step.late)
+        return any(map(self._keeps, branch.forks)) or any(
+            sink.keeps for sink in self.sinks_of(branch)
+        )
+
+    def encoder_of(self, sink: Sink) -> str:
+        """What the encoder of *sink* is called among the steps."""
+        return "encoder" if len(self.sinks) == 1 else f"encoder of {sink.name}"
+
 
 @dataclass(frozen=True)
 class Serialization:
@@ -195,6 +213,16 @@ class Serialization:
 
     serialize: Callable[[Any], bytes]
     deserialize: Callable[[bytes], Any]
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """Where dead letters are published."""
+
+    sink: Sink
+    """Its encoder takes a `LostMessage`."""
+    keeps: bool
+    """Whether they are also kept."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +236,8 @@ class Application:
     """Custom serialization of the application; None for pickle."""
     hints: tuple[str, ...] = field(default=(), compare=False)
     """What is allowed, but probably not meant; each with its line of user code."""
+    dead_letters: DeadLetters | None = None
+    """Where dead letters are published; None for nowhere."""
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -216,5 +246,11 @@ class Application:
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
-        """Every sink, in the order of the pipelines."""
+        """Every sink, in the order of the pipelines; that of dead letters is the last."""
+        of_letters = () if self.dead_letters is None else (self.dead_letters.sink,)
+        return (*self.output_sinks, *of_letters)
+
+    @property
+    def output_sinks(self) -> tuple[Sink, ...]:
+        """The sinks of pipelines, in their order."""
         return tuple(dict.fromkeys(s for pipeline in self.pipelines for s in pipeline.sinks))

@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+from wallaroo.api.durations import EventTime
 from wallaroo.api.places import Place
-from wallaroo.api.windows import EventTime
 from wallaroo.wire.framing import MessageFormat
 
 IDLE_NS = 60 * 10**9
 """For how long sources wait for another one, unless it says so itself."""
+
+Kept = tuple[bytes | None, int | None]
+"""What an output keeps of the record that it comes from: its key, and its timestamp in milliseconds
+since the Unix epoch; None where it has none."""
 
 TimesOf = Callable[[Sequence[bytes]], Sequence[int | None]]
 """From payloads to the times of their messages; None for one that has none."""
@@ -26,6 +30,9 @@ class Endpoint(ABC):
     """Package of the connector; its module `source` has a function `open_sources`, and its module
     `sink` a function `open_sink`."""
     name: str
+    skips_lost: bool = field(default=False, kw_only=True)
+    """Whether to continue with what is left if the other side has lost records that were not read,
+    or outputs that were delivered."""
 
     @property
     @abstractmethod
@@ -46,6 +53,10 @@ class Endpoint(ABC):
         """The same, listening on *port* if it listens."""
         return self
 
+    def skipping_lost(self) -> Self:
+        """The same, with `skips_lost`."""
+        return replace(self, skips_lost=True)
+
     @property
     def runs_code(self) -> bool:
         """Whether the gateway runs code of the application to read or write it."""
@@ -65,8 +76,12 @@ class Source(Endpoint):
 
     refuses: ClassVar[bool] = False
     """Whether refusals stand for messages that it cannot take; see `wallaroo.wire.refusals`."""
+    has_records: ClassVar[bool] = False
+    """Whether its messages are records, of which outputs keep something; see `apart`."""
     knows_times: ClassVar[bool] = False
     """Whether its messages come with times."""
+    tells_end: ClassVar[bool] = False
+    """Whether its connector tells when it is read to the end that it had at the start."""
     framing: MessageFormat
     """Framing of its messages in the journal; for TCP, the framing on the connection."""
     decode: Callable[[bytes], Any]
@@ -102,6 +117,18 @@ class Source(Endpoint):
         """The same, in the order that *times_of* gives if they come from several files."""
         return self.read(position)
 
+    def problem_beside(self, sink: Sink) -> str | None:  # noqa: ARG002
+        """Why it cannot be in one application with *sink*, with what to do; None if it can."""
+        return None
+
+    def storing_records(self) -> Self:
+        """The same, with all that belongs to a message in the journal."""
+        return self
+
+    def apart(self, payload: Any) -> tuple[Any, Kept | None]:
+        """What `decode` takes for *payload*, and what outputs keep; None for a value alone."""
+        return payload, None
+
     def given(self, payload: Any) -> Any:
         """*payload* as its decoder takes it, where a test or a file gives the payload alone."""
         return payload
@@ -122,9 +149,11 @@ class Sink(Endpoint):
 
     has_records: ClassVar[bool] = False
     """Whether its outputs are records, see `record`."""
-    encode: Callable[[Any], bytes | str]
-    """From output to bytes; text is sent as UTF-8."""
+    encode: Callable[..., bytes | str]
+    """From output to bytes; text is sent as UTF-8. If it `keeps` something, it also takes that."""
     place: Place
+    keeps: bool = field(default=False, kw_only=True)
+    """Whether outputs keep something of the records that they come from."""
 
     @property
     def problem(self) -> str | None:

@@ -194,15 +194,3 @@ def describe_timer(key: Any, due: Due) -> str:
         "timer 'reminder' of key 'a', due at 20 ns"
     """
     return f"timer {due.timer!r} of key {key!r:.100}, due at {due.at} ns"
-
-
-def checked_event_time(event: Any) -> int:
-    """Return *event*, the event time of a message.
-
-    Raises:
-        TypeError: It is not an int.
-    """
-    if isinstance(event, bool) or not isinstance(event, int):
-        msg = f"the event time is {event!r}; expected an int, nanoseconds since the Unix epoch"
-        raise TypeError(msg)
-    return int(event)  # a `Duration` would be saved as one

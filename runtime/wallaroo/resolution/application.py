@@ -11,6 +11,7 @@ from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Application, Pipeline, Serialization
 from wallaroo.model.endpoints import Endpoint, Sink
 from wallaroo.model.order import hints_of_order
+from wallaroo.model.tables import problems_of_tables
 from wallaroo.resolution.problems import Problems, describe
 from wallaroo.resolution.sinks import SinkResolver
 from wallaroo.resolution.sources import SourceResolver
@@ -19,8 +20,6 @@ from wallaroo.wire.framing import DEFAULT_MAX_FRAME
 
 _EVERY_HOST = {"", "0.0.0.0", "::"}
 """Hosts that stand for all addresses of the machine."""
-_LONGEST_NAME = 200
-"""Bytes of the name of an application or pipeline in UTF-8: directories bear it."""
 
 
 def resolve(
@@ -79,7 +78,7 @@ class _Resolver:
                 "build_application(…)"
             )
             self._problem(declared.place, what)
-        self._check_name("the application", declared.name, declared.place)
+        self._problems.check_name("the application", declared.name, declared.place)
         pipelines: list[Pipeline] = []
         seen: dict[str, Place] = {}
         for declared_pipeline in declared.pipelines:
@@ -88,9 +87,18 @@ class _Resolver:
                 self._problem(
                     place, f"two pipelines are named {name!r}: the other is at {seen[name]}"
                 )
-            self._check_name("a pipeline", name, place)
+            self._problems.check_name("a pipeline", name, place)
             seen.setdefault(name, place)
             pipelines.append(self._pipeline(declared_pipeline))
+        dead_letters = None
+        if declared.dead_letters is not None:
+            dead_letters = self._sinks.dead_letters(declared.dead_letters, declared.place)
+        pipelines = [
+            replace(one, source=one.source.storing_records())
+            if one.keeps_inputs or dead_letters is not None
+            else one
+            for one in pipelines
+        ]
         self._check_ends(declared.pipelines)
         partitions = self._branches.states.timed_partitions()
         for partition in partitions.values():
@@ -100,8 +108,17 @@ class _Resolver:
                     f"state {partition.name!r} has migrations, but the application's own "
                     "deserialize loads its entities: handle versions there",
                 )
-        found = Application(declared.name, tuple(pipelines), partitions, self._serialization)
+        found = Application(
+            declared.name,
+            tuple(pipelines),
+            partitions,
+            self._serialization,
+            dead_letters=dead_letters,
+        )
         self._check_ports(found)
+        self._check_pairs(found)
+        for place, problem in problems_of_tables(found):
+            self._problem(place, problem)
         for place, hint in hints_of_order(found):
             self._problems.add_hint(place, hint)
         return replace(found, hints=tuple(self._branches.hints))
@@ -124,15 +141,12 @@ class _Resolver:
                     break
             others.append((end, host))
 
-    def _check_name(self, of: str, name: object, place: Place) -> None:
-        shown = None
-        if not isinstance(name, str) or not name.strip():
-            shown = describe(name)
-        elif (length := len(name.encode("utf-8", "surrogatepass"))) > _LONGEST_NAME:
-            shown = f"{length:,} bytes long"
-        if shown is not None:
-            due = f"expected a str that is not blank, of up to {_LONGEST_NAME} bytes"
-            self._problem(place, f"the name of {of} is {shown}; {due}")
+    def _check_pairs(self, application: Application) -> None:
+        """Report sources and sinks that cannot be in one application."""
+        for source in application.sources:
+            for sink in application.sinks:
+                if (problem := source.problem_beside(sink)) is not None:
+                    self._problem(source.place, problem)
 
     def _check_ends(self, pipelines: Sequence[DeclaredPipeline]) -> None:
         """Report the first call after the end of each pipeline, once for merged ones."""
@@ -158,10 +172,9 @@ class _Resolver:
             )
         source = self._sources.source(declared)
         trunk = self._branches.trunk(declared)
-        many = len(declared.sinks) > 1
         sinks: list[Sink] = []
         for number, config in enumerate(declared.sinks, 1):
-            name = f"{declared.name} {number}" if many else declared.name
+            name = f"{declared.name} {number}" if number > 1 else declared.name
             again = sum(config is other for other in declared.sinks[: number - 1])
             sinks.append(self._sinks.sink(declared, config, again, name))
         return Pipeline(declared.name, source, trunk, tuple(sinks), declared.place)

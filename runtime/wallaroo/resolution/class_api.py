@@ -15,6 +15,7 @@ from typing import Any
 from wallaroo.api.functions import (
     Computation,
     Decoder,
+    Decorated,
     Encoder,
     KeyExtractor,
     LengthFormat,
@@ -59,7 +60,8 @@ def key_extractor_of(thing: Any) -> Any:
     is_text = thing in {str, bytes} if inspect.isclass(thing) else isinstance(thing, (str, bytes))
     if _seems_to_have(thing, "partition") and not is_text:
         return KeyExtractor(thing.partition)
-    return KeyExtractor(thing) if inspect.isfunction(thing) else thing
+    is_plain = callable(thing) and not (inspect.isclass(thing) or isinstance(thing, Decorated))
+    return KeyExtractor(thing) if is_plain else thing
 
 
 def encoder_of(thing: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +11,19 @@ from wallaroo.model.application import Application, WindowCompute
 from wallaroo.model.immutable import IMMUTABLE
 from wallaroo.resolution.returned_values import is_made_of, returned_values
 
+_NUMBERED = re.compile(r"#\d+$")
 
-def hints_of(application: Application) -> Iterator[str]:
-    """Yield each hint, with its line of user code; calls `initial_accumulator` of aggregations."""
+
+def hints_of(application: Application, *, is_saved: bool = True) -> Iterator[str]:
+    """Yield each hint, with its line of user code; calls `initial_accumulator` of aggregations.
+
+    Args:
+        application: The application.
+        is_saved: Whether its state is saved, so that changed code resumes with it.
+    """
     yield from application.hints
+    if is_saved:
+        yield from _numbered_states(application)
     for pipeline in application.pipelines:
         for step in pipeline.trunk.walk():
             if not isinstance(step, WindowCompute):
@@ -22,6 +32,22 @@ def hints_of(application: Application) -> Iterator[str]:
             if problem is not None:
                 where = f"pipeline {pipeline.name!r}, windows over {step.name}"
                 yield f"{step.place}: {where}: {problem}"
+
+
+def _numbered_states(application: Application) -> Iterator[str]:
+    """Yield a hint at each state whose name depends on the order of the code."""
+    found: dict[str, str] = {}
+    for pipeline in application.pipelines:
+        for step in pipeline.trunk.walk():
+            state = getattr(step, "partition", None)
+            if state is not None and _NUMBERED.search(state):
+                found.setdefault(
+                    state,
+                    f"{step.place}: pipeline {pipeline.name!r}: the state of {step.name!r} is "
+                    f"called {state!r} by the order of the code: if such steps change places, so "
+                    "do their entities; give each a name of its own",
+                )
+    yield from found.values()
 
 
 def problem_of_accumulator(aggregation: Any) -> str | None:

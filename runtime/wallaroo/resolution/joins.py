@@ -7,7 +7,7 @@ from typing import Any
 
 from wallaroo.api import joins as api
 from wallaroo.api.places import place_of
-from wallaroo.model.joins import AsOfJoin, IntervalJoin, TableJoin, arrival
+from wallaroo.model.joins import AsOfJoin, IntervalJoin, TableJoin, arrival, is_kept
 from wallaroo.resolution.problems import Problems, describe
 from wallaroo.resolution.windows import ResolvedWindows
 
@@ -37,13 +37,21 @@ def resolve_join(joined: api.JoinInput, where: str, problems: Problems) -> Resol
     label = f"{where}, join {join.name!r}"
     problems.check_arity(join.function, 2, label, "left message, right message")
     times: api.EventTimes | None = getattr(join, "times", None)
+    functions: dict[str, object] = {}
     if times is not None:
-        for side, function in (("left", times.left), ("right", times.right)):
-            if callable(function):
-                problems.check_arity(function, 1, f"{label}: {side}_time", "message")
-                continue
-            sentence = f"{label}: {side}_time is {describe(function)}; expected a function"
-            problems.add(place_of(join), sentence)
+        functions = {"left_time": times.left, "right_time": times.right}
+    elif (deleted := getattr(join, "deleted", None)) is not None:
+        functions = {"deleted": deleted}
+    first = getattr(join, "table_first", False)
+    if not isinstance(first, bool):
+        sentence = f"{label}: table_first is {describe(first)}; expected a bool"
+        problems.add(place_of(join), sentence)
+    for of, function in functions.items():
+        if callable(function):
+            problems.check_arity(function, 1, f"{label}: {of}", "message")
+            continue
+        sentence = f"{label}: {of} is {describe(function)}; expected a function"
+        problems.add(place_of(join), sentence)
     if len(problems.messages) > before:
         return None
     made = _join(join, times)
@@ -59,7 +67,8 @@ def _join(
     delay_ns = 0 if times is None else times.delay_ns
     given = (join.function, join.how == "left", left, right, True)
     if isinstance(join, api.TableJoin):
-        return TableJoin(*given, join.ttl_ns)
+        deleted = is_kept if join.deleted is None else join.deleted
+        return TableJoin(*given, join.ttl_ns, deleted, join.table_first)
     if isinstance(join, api.AsOfJoin):
         return AsOfJoin(*given, join.tolerance_ns, delay_ns)
     assert isinstance(join, api.IntervalJoin)

@@ -33,6 +33,8 @@ _MODULES = tuple(
 """Modules of the decorators."""
 
 
+_LONGEST_NAME = 200
+"""Bytes of a name in UTF-8: directories bear those of applications and pipelines."""
 _WRITE_RETURN = "write return"
 _WRITE_DEF = "write def, and await what it needs in a step with @computation_async"
 
@@ -61,6 +63,17 @@ class Problems:
         hint = f"{place}: {sentence}"
         if hint not in self.hints:
             self.hints.append(hint)
+
+    def check_name(self, of: str, name: object, place: Place) -> None:
+        """Record a problem if *name* cannot be the name of an application or of a part of it."""
+        shown = None
+        if not isinstance(name, str) or not name.strip():
+            shown = describe(name)
+        elif (length := len(name.encode("utf-8", "surrogatepass"))) > _LONGEST_NAME:
+            shown = f"{length:,} bytes long"
+        if shown is not None:
+            due = f"expected a str that is not blank, of up to {_LONGEST_NAME} bytes"
+            self.add(place, f"the name of {of} is {shown}; {due}")
 
     def check_arity(
         self,
@@ -170,6 +183,18 @@ def makes_codecs(thing: Any) -> bool:
         (True, False)
     """
     return inspect.isfunction(thing) and thing.__module__.startswith("wallaroo.codecs.")
+
+
+def is_plain(thing: Any) -> bool:
+    """Whether *thing* is callable, and not a class, a decorator, decorated, or a codec factory.
+
+    Example:
+        >>> is_plain(str.encode), is_plain(functions.encoder), is_plain(str), is_plain(7)
+        (True, False, False, False)
+    """
+    of_runtime = getattr(thing, "__module__", None) in _MODULES or makes_codecs(thing)
+    is_other = inspect.isclass(thing) or isinstance(thing, functions.Decorated)
+    return callable(thing) and not of_runtime and not is_other
 
 
 def not_a(kind: str, thing: Any, expected: str) -> str:

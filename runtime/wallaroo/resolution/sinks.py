@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wallaroo.api.builder import DeclaredPipeline
-from wallaroo.api.connectors import AnySink
+from wallaroo.api.connectors import AnyDeadLetters, AnySink
 from wallaroo.api.functions import Encoder
 from wallaroo.api.places import Place, place_of
+from wallaroo.model.application import DeadLetters
 from wallaroo.model.endpoints import Sink
 from wallaroo.resolution.class_api import encoder_of
 from wallaroo.resolution.problems import (
     Problems,
     describe,
     described_with,
+    is_plain,
     missing_instance,
     name_of,
-    not_decorated,
+    not_a,
 )
 from wallaroo.wire.rows import encoding_rows
+
+DEAD_LETTERS = "dead letters"
+"""Name of the sink of dead letters."""
 
 
 class SinkResolver:
@@ -35,8 +40,8 @@ class SinkResolver:
         self._problems = problems
         self._sinks: dict[tuple[int, int], Sink] = {}
         """Sinks by the identity of their configuration, and how often a pipeline had it before."""
-        self._names: set[str] = set()
-        """Names of sinks, which distinguish them in metrics."""
+        self._names: dict[str, Place] = {}
+        """Names of sinks, which distinguish them, and where they or their pipelines are."""
         self._claims: dict[Hashable, AnySink[Any]] = {}
         """Configurations by what only one of them can have."""
 
@@ -46,17 +51,43 @@ class SinkResolver:
         Pipelines that were merged or joined share it.
         """
         if (id(config), again) not in self._sinks:
-            self._sinks[id(config), again] = self._sink(config, declared, self._free(name))
+            self._sinks[id(config), again] = self._sink(
+                config, declared, self._name(config, name, declared.place)
+            )
         return self._sinks[id(config), again]
 
-    def _free(self, name: str) -> str:
-        """*name*, or a variant of it that no other sink has."""
-        free, number = name, 1
-        while free in self._names:
-            number += 1
-            free = f"{name} ({number})"
-        self._names.add(free)
-        return free
+    def dead_letters(self, config: Any, place: Place) -> DeadLetters | None:
+        """Where *config*, which the application at *place* has, says that dead letters go.
+
+        It is valid only if no problem was found.
+        """
+        if not isinstance(config, AnyDeadLetters):
+            due = "expected wallaroo.KafkaDeadLetters(topic, brokers), or None"
+            self._problems.add(place, f"dead_letters is {describe(config)}; {due}")
+            return None
+        name = self._name(config.sink, DEAD_LETTERS, config.sink.place)
+        sink = self._resolved(config.sink, name, "dead_letters")
+        if not isinstance(config.keep, bool):
+            due = f"dead_letters: keep is {config.keep!r}; expected a bool"
+            self._problems.add(config.sink.place, due)
+        encoding = importlib.import_module(f"{sink.connector}.dead_letters")
+        return DeadLetters(replace(sink, encode=encoding.encode), config.keep)
+
+    def _name(self, config: Any, name: str, place: Place) -> str:
+        """The name that *config* was given, or else *name*; no other sink may have it.
+
+        It must not depend on the order of the pipelines, as what waits for a sink stays with it.
+        """
+        if isinstance(config, AnySink) and config.given_name is not None:
+            name, place = str(config.given_name), config.place
+            self._problems.check_name("a sink", config.given_name, place)
+        elif name in self._names:
+            place = self._names[name]
+        if name in self._names:
+            what = f"two sinks are named {name!r}; give one another name with named(…)"
+            self._problems.add(place, what)
+        self._names[name] = place
+        return name
 
     def _sink(self, config: Any, declared: DeclaredPipeline, name: str) -> Sink:
         where = f"pipeline {declared.name!r}"
@@ -64,6 +95,9 @@ class SinkResolver:
             problem = f"{where}: {describe(config)} is not a sink configuration"
             self._problems.add(declared.place, problem + described_with(config, "sink"))
             return _Unresolved(name, str, declared.place)
+        return self._resolved(config, name, where)
+
+    def _resolved(self, config: AnySink[Any], name: str, where: str) -> Sink:
         context = SinkContext(name, config, where, self._problems, self._claims)
         resolving = importlib.import_module(f"{config.connector}.resolve")
         resolved: Sink = resolving.sink(config, context)
@@ -120,12 +154,12 @@ class SinkContext:
         encode = encoder_of(encoder)
         if (due := missing_instance(encoder, "encode")) is not None:
             self.report(f"encoder {name_of(encoder)}: {due}")
-        elif isinstance(encode, Encoder):
+        elif isinstance(encode, Encoder) or is_plain(encode):
             what = f"{self._where}: encoder {name_of(encode)}"
-            self._problems.check_arity(encode.function, 1, what, "output", returns=True)
-            encode = encode.function
+            encode = getattr(encode, "function", encode)
+            self._problems.check_arity(encode, 1, what, "output", returns=True)
         else:
-            self.report(not_decorated("encoder", encode, "encode"))
+            self.report(not_a("encoder", encode, "expected a function"))
         return encode
 
     def encode_rows(self) -> Any:

@@ -11,10 +11,9 @@ from typing import Any
 
 from wallaroo.api.builder import DeclaredPipeline
 from wallaroo.api.connectors import AnySource
-from wallaroo.api.durations import not_negative_ns
+from wallaroo.api.durations import EventTime, not_negative_ns
 from wallaroo.api.functions import Decoder
 from wallaroo.api.places import Place, place_of
-from wallaroo.api.windows import EventTime
 from wallaroo.errors import WallarooParameterError
 from wallaroo.model.application import Serialization
 from wallaroo.model.endpoints import IDLE_NS, Source

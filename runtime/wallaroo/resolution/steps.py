@@ -147,7 +147,7 @@ class BranchResolver:
             f"{where}, step {name!r}",
             "message",
             if_async="decorate it with @computation_async",
-            if_generator=None if multi else "decorate it with @computation_multi",
+            if_generator=None if multi else "decorate it with @computation_multi, or use flat_map",
         )
         function = returning_list(function, name) if multi else function
         place = place_of(step.computation, step.place)

@@ -66,7 +66,7 @@ def resolve_windowing(
     aggregation: Any = given() if inspect.isclass(given) else given
     name = aggregation.name() if callable(getattr(kind, "name", None)) else kind.__name__
     windows = _windows(windowing.windows, aggregation, takes_window=takes_window)
-    return ResolvedWindows(name, windows, place_of(kind))
+    return ResolvedWindows(name, windows, place_of(kind, windowing.place))
 
 
 def why_never_late(windows: Windows) -> str | None:

@@ -20,8 +20,9 @@ from wallaroo.wire.chunk_messages import News
 _STARTING_S = 300.0
 """Seconds that a start may take before the driver counts as dead: starting Spark takes seconds,
 replacing a lost node of the gateway takes minutes."""
-_STALLED_S = 120.0
-"""Seconds without a publication, with messages waiting, after which the driver is not ready."""
+_STALLED_S = 10.0
+"""Seconds without a publication, with messages waiting, after which the driver is not ready: the
+end of an epoch takes less than a second, a restart of everything with a million keys seven."""
 _RATE_S = 30.0
 """Seconds over which rates are averaged."""
 
@@ -92,11 +93,16 @@ class DriverStatus:
             return Health(False, "the gateway is unavailable")
         if self._paused_since() is not None:
             return Health(True, "paused")
-        stalled_s = min(time.monotonic() - self._published_at, gateway.waited_s)
-        if gateway.backlog and stalled_s > _STALLED_S:
-            msg = f"{gateway.backlog} messages waiting, nothing published for {stalled_s:.0f} s"
-            return Health(False, msg)
+        if (problem := self._stall(gateway)) is not None:
+            return Health(False, problem)
         return Health(True, "advancing" if gateway.backlog else "idle")
+
+    def _stall(self, gateway: GatewayStatus) -> str | None:
+        """That messages wait and none is processed, in words; None if that is not so."""
+        stalled_s = min(time.monotonic() - self._published_at, gateway.waited_s)
+        if not gateway.backlog or stalled_s <= _STALLED_S:
+            return None
+        return f"{gateway.backlog:,} messages waiting, nothing published for {stalled_s:.0f} s"
 
     def gateway_responds(self) -> bool:
         """Whether the gateway responds."""
@@ -124,6 +130,7 @@ class DriverStatus:
             "messages_per_s": self._rate(),
             "lag_s": round(gateway.waited_s, 1) if gateway is not None else None,
             "backlog": gateway.backlog if gateway is not None else None,
+            "problem": None if gateway is None or paused else self._stall(gateway),
             "last_error": self._last_error,
             "gateway": dataclasses.asdict(gateway) if gateway is not None else None,
         }

@@ -56,6 +56,10 @@ class GatewayProcess:
         self._process: subprocess.Popen[str] | None = None
         self._replaced: threading.Event | None = None
         """To be set when the gateway of another command has started; None unless it is to."""
+        self._before: Sequence[str] | None = None
+        """The command to return to if the other one does not start a gateway."""
+        self._refusal: str | None = None
+        """Why the other one did not; None if it did."""
         self.pids: set[int] = set()
         """Numbers of all processes that were started."""
         self._watcher = threading.Thread(target=self._watch, name="gateway", daemon=True)
@@ -89,17 +93,21 @@ class GatewayProcess:
         """Stop the gateway, and start the one of *command*; returns when its addresses are bound.
 
         Raises:
-            RuntimeFailure: It did not start.
+            RuntimeFailure: It did not start. The one from before serves again, unless `failure`
+                says why not.
         """
         replaced = threading.Event()
         with self._lock:
-            self._command, self._replaced = command, replaced
-            process = self._process
+            self._before, self._command, self._refusal = self._command, command, None
+            self._replaced, process = replaced, self._process
         assert process is not None
         _end(process)
         replaced.wait()
         if self.failure is not None:
             raise RuntimeFailure(self.failure)
+        if self._refusal is not None:
+            msg = f"the gateway does not start with the changed application: {self._refusal}"
+            raise RuntimeFailure(msg)
 
     def stop(self) -> None:
         """Stop the gateway, and kill it if it does not stop in time."""
@@ -108,9 +116,10 @@ class GatewayProcess:
             process = self._process
         if process is not None:
             _end(process)
-            _wait_and_close(process)
         if self._watcher.is_alive():
-            self._watcher.join()
+            self._watcher.join()  # it reads what the gateway has reported last
+        if process is not None:
+            _wait_and_close(process)
 
     def _launch(self) -> str | None:
         """Start a process; returns why it did not start, or None."""
@@ -142,6 +151,14 @@ class GatewayProcess:
         self._up_since = time.monotonic()
         return None
 
+    def _relaunch(self) -> str | None:
+        """Start a process, by the command from before if that of `replace` fails; see `_launch`."""
+        problem = self._launch()
+        if problem is not None and self._before is not None:
+            self._refusal, self._command, self._before = problem, self._before, None
+            problem = self._launch()
+        return problem
+
     def _watch(self) -> None:
         try:
             self._supervise()
@@ -151,7 +168,7 @@ class GatewayProcess:
     def _has_replaced(self) -> bool:
         """Let `replace` continue, if it waits; returns whether it did."""
         with self._lock:
-            replaced, self._replaced = self._replaced, None
+            replaced, self._replaced, self._before = self._replaced, None, None
         if replaced is not None:
             replaced.set()
         return replaced is not None
@@ -165,18 +182,12 @@ class GatewayProcess:
             if self._stopping.is_set():
                 return
             if self._replaced is not None:
-                if (problem := self._launch()) is not None:
-                    self.failure = (
-                        f"the gateway does not start with the changed application: {problem}; fix "
-                        "that, then start again with the same --state-dir"
-                    )
-                    return
-                self._has_replaced()
-                continue
-            self._damage = report.get("damage") is True
-            if time.monotonic() - self._up_since >= self.WORKS_S:
-                self._restarts.worked()
-            problem = str(report.get("error") or f"it {how_ended(code, self._kills)}")
+                problem = self._relaunch()
+            else:
+                self._damage = report.get("damage") is True
+                if time.monotonic() - self._up_since >= self.WORKS_S:
+                    self._restarts.worked()
+                problem = str(report.get("error") or f"it {how_ended(code, self._kills)}")
             while problem is not None:
                 if self._damage:
                     self.failure = problem
@@ -191,9 +202,9 @@ class GatewayProcess:
                 log.warning("gateway restarts", reason=problem, pause_s=pause)
                 if self._stopping.wait(pause):
                     return
-                problem = self._launch()
-            log.info("gateway restarted", times=self.starts - 1)
-            self._has_replaced()
+                problem = self._relaunch()
+            if not self._has_replaced():
+                log.info("gateway restarted", times=self.starts - 1)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

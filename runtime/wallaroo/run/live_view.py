@@ -175,6 +175,9 @@ def _shared(snapshot: Snapshot) -> Text:
         text.append("paused  ", "yellow")
     if (reason := snapshot["away"] or snapshot["interruption"]) is not None:
         text.append(f"{printable(reason)}  ", "red")
+    for source in snapshot["sources"]:
+        if source["waits"]:
+            text.append(printable(f"{source['name']} {source['waits']}  "), "yellow")
     late = backlog["seconds"] > _LATE_S
     age = f" ({seconds(backlog['seconds'])})" if backlog["messages"] else ""
     text.append(f"backlog {number(backlog['messages'])}{age}", "red" if late else "")

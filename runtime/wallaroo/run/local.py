@@ -19,9 +19,11 @@ from wallaroo.dataflow.user_logs import UserLogs
 from wallaroo.engine.realtime.placement import is_local
 from wallaroo.engine.spark.java import Java
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import GatewayStatus, SourceStatus
+from wallaroo.gateway.reading import check_names
 from wallaroo.gateway.settings import check_sinks
 from wallaroo.loading.frozen_code import recorded
 from wallaroo.loading.loader import ApplicationRef
@@ -31,7 +33,7 @@ from wallaroo.observability.logs import relay
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.live_view import LiveView, can_show
 from wallaroo.run.local_gateway import Command, LocalGateway, check_socket_path
-from wallaroo.run.reload.reloader import Reloader, check_reloadable
+from wallaroo.run.reload.reloader import Refused, Reloader, check_reloadable
 from wallaroo.run.reload.signature import serves_as_before
 from wallaroo.run.reload.trial import Trial, check_that_sources_end
 from wallaroo.run.settings import LocalSettings
@@ -171,7 +173,8 @@ class LocalRun(Lifecycle):
         self._stack.callback(state.close)
         self._state_dir = state.path
         self._check_classes(state, application)
-        agree(state, LocalFiles(state.path), accept_lost=settings.accept_lost_journal)
+        files = LocalFiles(state.path, skip_damaged=settings.traffic.skip_damaged)
+        agree(state, files, accept_lost=settings.accept_lost_journal)
         if state.fixed.partitions != partitions:
             log.warning(
                 "partitions are fixed",
@@ -379,20 +382,34 @@ class LocalRun(Lifecycle):
         return Reloader(trial, scratch, files, self._load, self._go_on, self._signals.received.wait)
 
     def _go_on(self, reference: ApplicationRef, application: Application) -> None:
-        """Let the run go on as *application*."""
+        """Let the run go on as *application*.
+
+        Raises:
+            Refused: The gateway does not start with it.
+        """
 
         def between() -> None:
-            self._check_classes(self._state, application)
             if not serves_as_before(self._application, application):
-                log.info("gateway restarts", reason="what it serves may have changed")
-                command = self._local_gateway.command(reference, application, self._stack)
-                self._gateway.replace(command)
+                self._replace_gateway(reference, application)
+            self._check_classes(self._state, application)
 
         watch = self._shown.watch.replaced_by(application) if self._shown else nullcontext()
         with watch:
             program = Program(application, self._state.fixed.buckets)
             self._engine.reload(reference, program, between)
         self._application = application
+
+    def _replace_gateway(self, reference: ApplicationRef, application: Application) -> None:
+        sources, sinks = application.sources, application.sinks
+        try:
+            # senders need not connect again because of code that will be refused
+            check_names(self._state_dir / LOG, [s.name for s in sources], [s.name for s in sinks])
+            log.info("gateway restarts", reason="what it serves may have changed")
+            self._gateway.replace(self._local_gateway.command(reference, application, self._stack))
+        except RuntimeFailure as error:
+            if self._gateway.failure is not None:
+                raise
+            raise Refused(str(error)) from error
 
 
 def _problem_of_sources(status: GatewayStatus) -> str | None:
@@ -413,5 +430,9 @@ def _cannot_continue(source: SourceStatus) -> bool:
 
 def _is_done(status: GatewayStatus) -> bool:
     """Whether nothing more comes of the sources, and all that has come is delivered."""
-    ended = all(source.ended or _cannot_continue(source) for source in status.sources)
+    failed = any(map(_cannot_continue, status.sources))  # then others may wait for it for good
+    ended = all(
+        source.ended or _cannot_continue(source) or (failed and source.waits)
+        for source in status.sources
+    )
     return ended and not (status.backlog or status.undelivered or status.waits_for_time)

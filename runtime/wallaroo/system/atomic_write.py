@@ -1,4 +1,4 @@
-"""Writes small files atomically and durably."""
+"""Writes small files atomically and durably, and waits for the disk."""
 
 from __future__ import annotations
 
@@ -34,8 +34,17 @@ def write_durably(file: Path, text: str) -> None:
         error.filename = str(file)  # not set by failed writes
         raise
     fresh.replace(file)
-    directory = os.open(file.parent, os.O_RDONLY)
+    wait_until_durable(file.parent)
+
+
+def wait_until_durable(place: Path) -> None:
+    """Wait until the file or directory *place* is on disk: of a directory, the names in it.
+
+    Raises:
+        OSError: It cannot be opened or synced.
+    """
+    opened = os.open(place, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(opened)
     finally:
-        os.close(directory)
+        os.close(opened)

@@ -63,8 +63,38 @@ def listening_socket(host: str, port: int, backlog: int | None = None) -> socket
         ...     listener.getsockname()[0]
         '127.0.0.1'
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=backlog)
+    listener = bound_socket(host, port)
+    try:
+        listener.listen(*() if backlog is None else (backlog,))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound like one of `listening_socket`, and does not listen yet.
+
+    Raises:
+        OSError: It cannot be bound.
+        UnicodeError: The host is not a name.
+
+    Example:
+        >>> with bound_socket("127.0.0.1", 0) as bound:
+        ...     socket.create_connection(bound.getsockname())
+        Traceback (most recent call last):
+        ConnectionRefusedError: [Errno 111] Connection refused
+    """
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if bound.family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((host, port))
+    except (OSError, UnicodeError):
+        bound.close()
+        raise
+    return bound
 
 
 def listening_at(path: Path, backlog: int) -> socket.socket:

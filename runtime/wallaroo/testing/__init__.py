@@ -79,7 +79,8 @@ def simulate(
         messages: Name of a source (that of its pipeline), a payload and optionally the time of
             arrival, in nanoseconds since the Unix epoch. Without a time the clock does not advance;
             it starts at 0. Payloads exclude the header of a frame, or the line feed of a line; the
-            payload of a generator is the value itself.
+            payload of a generator is the value itself, and that of a topic a value or a
+            `KafkaRecord`, whose key and timestamp outputs can keep.
         until_ns: Time to which the clock advances after the last message.
 
     Raises:
@@ -91,7 +92,7 @@ def simulate(
         UnlistedKeysWarning: Most messages of a source were dropped because of unlisted keys.
     """
     resolved, recorded = _resolved(application), list[tuple[Any, ...]]()
-    for hint in hints_of(resolved):
+    for hint in hints_of(resolved, is_saved=False):
         warnings.warn(hint, HintWarning, stacklevel=2)
     suspects = Suspects()
     run = _run(resolved, _recording(messages, recorded), until_ns, suspects)

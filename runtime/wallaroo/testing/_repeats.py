@@ -15,6 +15,7 @@ from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Pipeline, Stateful
 from wallaroo.model.immutable import IMMUTABLE
 from wallaroo.resolution.problems import name_of
+from wallaroo.user_code.callers import time_limited
 from wallaroo.user_code.exceptions import describe_error, pass_interrupt, short_repr
 
 _PLAIN = (*(IMMUTABLE - {frozenset}), type, FunctionType, ModuleType)
@@ -27,6 +28,7 @@ _PROMISE = (
 )
 
 
+@time_limited
 def check_repeats(pipeline: Pipeline, payload: Any) -> None:
     """Check that two calls of a decoder return equal messages, which the key leaves unchanged.
 

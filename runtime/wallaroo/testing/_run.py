@@ -31,10 +31,11 @@ from wallaroo.model.application import (
     Step,
     WindowCompute,
 )
-from wallaroo.model.endpoints import Source
+from wallaroo.model.endpoints import Kept, Source
 from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.timing import Due, describe_timer
 from wallaroo.model.windows import Late, Windows, overdue
+from wallaroo.testing._letters import SimulatedLetters
 from wallaroo.testing._repeats import check_repeats
 from wallaroo.testing._times import SimulatedTimes
 from wallaroo.testing._watched_entities import Suspects, Watch
@@ -60,7 +61,8 @@ class Simulation:
     late: list[tuple[str, str, Any]] = field(default_factory=list)
     """Messages that came after their windows had closed: (pipeline, step, message)."""
     records: dict[str, list[KafkaRecord]] = field(default_factory=dict)
-    """Outputs of sinks that are topics, by sink, as records with key, headers and timestamp."""
+    """Outputs of sinks that are topics, by sink, as records with key, headers and timestamp; those
+    that name a topic are under its name, dead letters under the name `dead letters`."""
     state: dict[str, dict[Any, Any]] = field(default_factory=dict)
     """Entities by state and key, after the last message."""
 
@@ -114,10 +116,13 @@ class Run:
         self._unlisted: Counter[tuple[str, str]] = Counter()
         """Messages whose keys are not listed, by pipeline and step."""
         self.result = Simulation(
-            by_sink={sink.name: [] for sink in application.sinks},
+            by_sink={sink.name: [] for sink in application.output_sinks},
             records={sink.name: [] for sink in application.sinks if sink.has_records},
             state={name: {} for name in application.partitions},
         )
+        self._letters = SimulatedLetters(application, self.result.records)
+        self._kept: Kept | None = None
+        """What outputs keep of the record that is being processed."""
         self._times = SimulatedTimes(application, self.result.state, self._call_timer)
         self._soonest = _NEVER
         """Clock before which time alone has no effect on any entity."""
@@ -139,7 +144,12 @@ class Run:
         for pipeline in self._application.pipelines:
             if pipeline.source.name != name:
                 continue
-            with contextlib.suppress(_Raised):
+            kept = source.apart(payload)[1] if pipeline.keeps_inputs else None
+            with (
+                contextlib.suppress(_Raised),
+                self._letters.about(payload),
+                self._keeping(kept),
+            ):
                 message = (
                     payload
                     if source.gives_messages
@@ -147,6 +157,15 @@ class Run:
                 )
                 if message is not None:
                     self._run_branch(pipeline, pipeline.trunk, None, message)
+
+    @contextlib.contextmanager
+    def _keeping(self, kept: Kept | None) -> Iterator[None]:
+        """Let outputs keep this of the record that they come from; None if of no single one."""
+        before, self._kept = self._kept, kept
+        try:
+            yield
+        finally:
+            self._kept = before
 
     def advance_clock(self, now_ns: int) -> None:
         """Advance the clock to *now_ns*; close windows and call timers on the way."""
@@ -176,7 +195,7 @@ class Run:
         outputs = step.windows.tick(entity, key, self._now_ns, failed)
         self._delete_if_disposable(step, key, entity)
         for output in outputs:
-            self._run_branch(pipeline, rest, key, output)
+            self._run_behind(pipeline, rest, key, output)
 
     def _run_branch(self, pipeline: Pipeline, branch: Branch, key: Any, message: Any) -> None:
         """Run *message* through *branch*, up to the sinks."""
@@ -201,11 +220,17 @@ class Run:
             else:
                 if step.key is not None:
                     key = self._call(pipeline, f"key of {step.name}", step.key, message)
-                if isinstance(step, WindowCompute):
-                    self._with_windows(pipeline, step, rest, key, message)
-                    return
-                for output in self._with_state(pipeline, step, key, message):
-                    self._run_branch(pipeline, rest, key, output)
+                with self._letters.at(key):
+                    if isinstance(step, WindowCompute):
+                        self._with_windows(pipeline, step, rest, key, message)
+                        return
+                    for output in self._with_state(pipeline, step, key, message):
+                        self._run_behind(pipeline, rest, key, output)
+
+    def _run_behind(self, pipeline: Pipeline, branch: Branch, key: Any, message: Any) -> None:
+        """Run *message*, which a state has emitted, through *branch*."""
+        with self._letters.behind_state():
+            self._run_branch(pipeline, branch, key, message)
 
     def _arrived(self, pipeline: Pipeline, step: Stateful, key: Any, message: Any) -> Any:
         """Return *message* as it arrives at *step*, with a key that is listed.
@@ -217,6 +242,8 @@ class Run:
         partition = self._application.partitions[step.partition]
         if not partition.accepts(key):
             self.result.unknown_keys.append((partition.name, key))
+            why = partition.explain_refusal(key)
+            self._letters.add(pipeline.name, step.name, message, why, self._now_ns)
             self._unlisted[pipeline.name, step.name] += 1
             raise _Raised
         self._processed[pipeline.name, step.name] += 1
@@ -284,12 +311,13 @@ class Run:
         assert step.on_timer is not None
         timed = dataclasses.replace(step, function=step.on_timer)
         outputs = list[Any]()
-        with contextlib.suppress(_Raised):
+        with contextlib.suppress(_Raised), self._letters.timer(key):
             about = describe_timer(key, due)
             outputs = self._compute(pipeline, timed, key, due.timer, timers, about=about)
         timers.end()
-        for output in outputs:
-            self._run_branch(pipeline, rest, key, output)
+        with self._keeping(None):
+            for output in outputs:
+                self._run_behind(pipeline, rest, key, output)
 
     def has_new_suspects(self) -> bool:
         """Whether the simulation must run again, because more entities cannot be saved."""
@@ -302,10 +330,11 @@ class Run:
         message = self._arrived(pipeline, step, key, message)
         self._find_or_create(pipeline, step, key, message)
         outputs, late = self._aggregate(pipeline, step, key, message)
-        for output in outputs:
-            self._run_branch(pipeline, rest, key, output)
+        with self._keeping(None):
+            for output in outputs:
+                self._run_behind(pipeline, rest, key, output)
         if late and step.late is not None:
-            self._run_branch(pipeline, step.late, key, message)
+            self._run_behind(pipeline, step.late, key, message)
 
     def _aggregate(
         self, pipeline: Pipeline, step: WindowCompute, key: Any, message: Any
@@ -346,7 +375,12 @@ class Run:
             self.result.state[step.partition].pop(key, None)
 
     def _failed(self, pipeline: Pipeline, step: Step, message: Any, error: BaseException) -> None:
-        self.result.set_aside.append((pipeline.name, step.name, message, raised(error)))
+        self._set_aside(pipeline, step.name, message, error)
+
+    def _set_aside(self, pipeline: Pipeline, step: str, message: Any, error: BaseException) -> None:
+        cause = raised(error)
+        self.result.set_aside.append((pipeline.name, step, message, cause))
+        self._letters.add(pipeline.name, step, message, cause, self._now_ns)
 
     def _outputs(self, step: Compute | StateCompute, result: Any) -> list[Any]:
         if result is None or not step.multi:
@@ -356,12 +390,16 @@ class Run:
     def _send(self, pipeline: Pipeline, branch: Branch, message: Any) -> None:
         for sink in pipeline.sinks_of(branch):
             with contextlib.suppress(_Raised):
-                encoded = self._call(pipeline, "encoder", sink.encode, message)
+                encoder = pipeline.encoder_of(sink)
+                kept = (self._kept,) if sink.keeps else ()
+                encoded = self._call(pipeline, encoder, sink.encode, message, *kept)
                 if encoded is None:
                     continue
-                output = self._call(pipeline, "encoder", as_bytes, encoded, about=message)
+                output = self._call(pipeline, encoder, as_bytes, encoded, about=message)
                 if sink.has_records:
-                    self.result.records[sink.name].append(sink.record(output))
+                    record = sink.record(output)
+                    name = sink.name if record.topic is None else record.topic
+                    self.result.records.setdefault(name, []).append(record)
                 value = sink.value(output)
                 self.result.outputs.append(value)
                 self.result.by_sink[sink.name].append(value)
@@ -378,7 +416,7 @@ class Run:
             return function(*args)
         except (Exception, SystemExit) as error:
             message = args[0] if about is None else about
-            self.result.set_aside.append((pipeline.name, step, message, raised(error)))
+            self._set_aside(pipeline, step, message, error)
             raise _Raised from error
 
 

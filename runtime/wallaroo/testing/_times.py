@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from wallaroo.api.durations import since_epoch_ns
 from wallaroo.api.timers import CallTimers
 from wallaroo.model.application import Application, Branch, Pipeline, StateCompute
-from wallaroo.model.timing import Due, KeyTime, Timing, checked_event_time
+from wallaroo.model.timing import Due, KeyTime, Timing
 
 OnTimer = Callable[[str, Any, Due, CallTimers], None]
 """Calls a timer: (state, key, what is due, the timers of the key)."""
@@ -72,7 +73,7 @@ class SimulatedTimes:
         """
         name = step.partition
         self.tick(name, key, now_ns)
-        event = None if step.event_time is None else checked_event_time(step.event_time(message))
+        event = None if step.event_time is None else since_epoch_ns(step.event_time(message))
         time = self._times[name].get(key)
         now = self._timings[name].time_of(time, now_ns, event)
         if time is not None:

@@ -67,6 +67,10 @@ class Packed(NamedTuple):
     blob: bytes
 
 
+Kind = tuple[str, ...]
+"""Kind of a failure: pipeline, step, place and class of the exception."""
+
+
 class FailedMessage(NamedTuple):
     """A message removed from the stream: user code raised on it, or its key is not listed."""
 
@@ -87,9 +91,9 @@ class FailedMessage(NamedTuple):
     """The traceback of the exception, without the runtime's lines; empty if nothing was raised."""
 
     @property
-    def kind(self) -> tuple[str, str, str]:
-        """What failures that have the same cause agree in: pipeline, step and place."""
-        return self.pipeline, self.step, self.place
+    def kind(self) -> Kind:
+        """What failures that have the same cause agree in."""
+        return self.pipeline, self.step, self.place, self.error.partition(":")[0]
 
     def storable(self) -> FailedMessage:
         r"""Return a copy with unpaired surrogates escaped, as databases and files reject them.
@@ -127,13 +131,13 @@ class Tally:
     """When it frees the next entity, which has no output, likewise."""
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
     """Metrics of the task."""
-    failures: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """Number of messages on which user code raised, by (pipeline, step, place)."""
+    failures: dict[Kind, int] = field(default_factory=dict)
+    """Number of messages on which user code raised."""
 
     MAX_EXAMPLES = 20
     """Maximum number of examples that a task keeps, besides the first one of each kind."""
     MAX_FAILURES = 100
-    """Maximum number of kinds of failures to count; there are as many as lines that raise."""
+    """Maximum number of kinds of failures to count; few lines raise exceptions of many classes."""
     MAX_UNKNOWN_KEYS = 1_000
     """Maximum number of keys to count individually; others are counted together as `…`."""
 
@@ -190,9 +194,7 @@ class Tally:
             or self.metrics.has_others
         )
 
-    def _add_failures(
-        self, kind: tuple[str, str, str], count: int, examples: Sequence[FailedMessage]
-    ) -> None:
+    def _add_failures(self, kind: Kind, count: int, examples: Sequence[FailedMessage]) -> None:
         """Count failures of one *kind*, of which *examples* are the first few."""
         if kind not in self.failures and len(self.failures) >= self.MAX_FAILURES:
             return
@@ -233,10 +235,7 @@ class Tally:
             {(level, bucket): due for level, bucket, due in get("due", ())},
             {(level, bucket): due for level, bucket, due in get("expiries", ())},
             TaskMetrics.from_json(get("figures", {})),
-            {
-                (pipeline, step, place): count
-                for pipeline, step, place, count in get("failures", ())
-            },
+            {tuple(kind): count for *kind, count in get("failures", ())},
         )
 
 

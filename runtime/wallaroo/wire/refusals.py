@@ -24,9 +24,10 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-_MARK = b"\0wallaroo:"
-"""Begins a refusal, and a message that begins with it, which is marked as one."""
-_REFUSED, _MESSAGE = _MARK + b"refused:", _MARK + b"message:"
+MARK = b"\0wallaroo:"
+"""Begins a refusal, and a message that begins with it, which is marked as one; and what else a
+connector has in the place of a message."""
+_REFUSED, _MESSAGE = MARK + b"refused:", MARK + b"message:"
 _SHOWN_BYTES = 100
 
 
@@ -48,12 +49,12 @@ def guarded(payload: Any) -> Any:
     if isinstance(payload, Refusal) or not isinstance(payload, bytes | bytearray | memoryview):
         return payload
     data = bytes(payload)
-    return _MESSAGE + data if data.startswith(_MARK) else data
+    return _MESSAGE + data if data.startswith(MARK) else data
 
 
 def all_guarded(payloads: list[bytes]) -> list[bytes]:
     """*payloads* as `guarded` returns each of them."""
-    begin_so = any(map(bytes.startswith, payloads, itertools.repeat(_MARK)))
+    begin_so = any(map(bytes.startswith, payloads, itertools.repeat(MARK)))
     return list(map(guarded, payloads)) if begin_so else payloads
 
 
@@ -75,7 +76,7 @@ def decoding_refusals(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     @functools.wraps(decode)
     def decode_message(payload: Any) -> Any:
-        if isinstance(payload, bytes) and payload.startswith(_MARK):
+        if isinstance(payload, bytes) and payload.startswith(MARK):
             if (reason := refusal_reason(payload)) is not None:
                 raise Refused(reason)
             payload = unguarded(payload)

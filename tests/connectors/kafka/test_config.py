@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -97,8 +100,8 @@ def test_a_mistake_in_the_options_is_told(args: list[str], told: str) -> None:
         wallaroo.kafka_parse_source_options(args)
 
 
-def resolved(sink: Any = None, **source: Any) -> Any:
-    config = wallaroo.KafkaSourceConfig("t", "a", bytes.decode, **source)
+def resolved(sink: Any = None, topic: Any = "t", **source: Any) -> Any:
+    config = wallaroo.KafkaSourceConfig(topic, "a", bytes.decode, **source)
     builder = wallaroo.ApplicationBuilder("app")
     builder.new_pipeline("p", config)
     builder.to_sink(sink or wallaroo.KafkaSinkConfig("t", "a", wallaroo.encoder(str)))
@@ -108,11 +111,22 @@ def resolved(sink: Any = None, **source: Any) -> Any:
 @pytest.mark.parametrize(
     ("source", "told"),
     [
+        ({"topic": []}, "topic is an empty list; expected at least one name"),
+        ({"topic": ["t", "^u"]}, r"topic is '\^u'; expected the name of one topic: .*re\.compile"),
+        ({"topic": ["t", "u", "t"]}, "topic has 't' twice"),
+        ({"topic": {"t"}}, r"topic is \{'t'\}; expected the name of one topic: .* a list of names"),
+        ({"topic": ["t", ["u"]]}, r"topic is \['u'\]; expected the name of one topic"),
+        ({"start": []}, r"start is \[\]; expected 'earliest'"),
+        ({"group": ["g"]}, r"group is \['g'\]; expected the name of a group, or None"),
+        ({"oauth": []}, r"oauth is \[\]; expected a function"),
+        ({"topic": re.compile(b"t")}, "expected a pattern of text, not of bytes"),
+        ({"topic": re.compile("x"), "create": wallaroo.TopicSettings()}, "topic is a pattern"),
         ({"start": "begin"}, "start is 'begin'; expected 'earliest'"),
         ({"start": datetime(2026, 1, 1)}, "has no time zone"),
         ({"on_lost": "ignore"}, "on_lost is 'ignore'"),
         ({"envelope": "no"}, "envelope is 'no'; expected a bool"),
         ({"group": ""}, "group is ''; expected the name of a group, or None"),
+        ({"prefix": ""}, "prefix is ''; expected what names of groups are to begin with"),
         ({"settings": {1: "x"}}, "settings has 1; expected the name of an option"),
         ({"settings": {"a": None}}, "settings has None for 'a'; expected a str, a number or a"),
         ({"settings": {"sasl.password": "x"}}, "'sasl.password', a secret: write it to a file"),
@@ -124,6 +138,45 @@ def test_a_mistake_in_a_configuration_is_told_with_its_line(
     with pytest.raises(ApplicationError, match=told) as raised:
         resolved(**source)
     assert f"{Path(__file__).name}:" in str(raised.value)
+
+
+def test_a_source_has_one_topic_several_or_those_that_match_a_pattern() -> None:
+    def where(topic: Any) -> str:
+        (source,) = resolved(wallaroo.KafkaSinkConfig("out", "a", str.encode), topic).sources
+        return f"{source.where}, {source.label}"
+
+    assert where("t") == where(["t"]) == "topic t at a:9092, topic t"
+    assert where(("t", "u")) == "topics t, u at a:9092, topics t, u"
+    assert where(re.compile("t.*")) == "topics that match t.* at a:9092, topics that match t.*"
+
+
+def test_a_pattern_never_matches_internal_topics_or_a_part_of_a_name() -> None:
+    (source,) = resolved(
+        wallaroo.KafkaSinkConfig("out", "a", str.encode), re.compile("t.*|_.*")
+    ).sources
+    names = ["t", "t-eu", "_schemas", "__consumer_offsets", "at"]
+    assert [name for name in names if source.topic.includes(name)] == ["t", "t-eu", "_schemas"]
+
+
+def test_a_pattern_that_matches_the_topic_of_a_sink_at_the_same_brokers_is_refused() -> None:
+    told = (
+        "source 'p' reads topics that match t.* at a:9092, and sink 'p' writes topic totals, which "
+        "matches: the application would read its own outputs"
+    )
+    sink = wallaroo.KafkaSinkConfig("totals", "b,a", str.encode)
+    with pytest.raises(ApplicationError, match=re.escape(told)):
+        resolved(sink, re.compile("t.*"))
+    resolved(sink, re.compile("t(?!otals).*"))
+    resolved(wallaroo.KafkaSinkConfig("totals", "b", str.encode), re.compile("t.*"))
+    resolved(sink, ["totals", "t"])
+
+
+def test_names_of_groups_begin_with_a_prefix_of_ones_choice() -> None:
+    application = resolved(
+        wallaroo.KafkaSinkConfig("t", "a", wallaroo.encoder(str), prefix="sales")
+    )
+    assert application.sources[0].prefix == "wallaroo"
+    assert application.sinks[0].prefix == "sales"
 
 
 def test_transactions_are_on_or_off() -> None:
@@ -162,6 +215,80 @@ def test_a_simulation_takes_values_for_records_and_has_the_records_that_a_topic_
     assert result.records == {
         "p": [wallaroo.KafkaRecord(value, b"k", (("h", b"1"),), 7) for value in (b"v", None)]
     }
+
+
+def test_outputs_that_name_a_topic_are_under_its_name_and_wrong_names_are_set_aside() -> None:
+    def encode(record: wallaroo.KafkaRecord) -> wallaroo.KafkaRecord:
+        name = (record.value or b"").decode()
+        return dataclasses.replace(record, topic=name or record.topic)
+
+    config = wallaroo.KafkaSourceConfig("orders", "a", lambda record: record, envelope=True)
+    builder = wallaroo.ApplicationBuilder("app")
+    builder.new_pipeline("p", config)
+    builder.to_sink(wallaroo.KafkaSinkConfig("totals", "a", wallaroo.encoder(encode)))
+    sent = [wallaroo.KafkaRecord(value, topic="orders") for value in (b"", b"late", b"no name")]
+    result = simulate(builder.build(), [("p", record) for record in sent])
+    assert result.records == {
+        "p": [wallaroo.KafkaRecord(b"")],
+        "late": [wallaroo.KafkaRecord(b"late", topic="late")],
+    }
+    assert result.by_sink == {"p": [b"", b"late"]}
+    ((_, step, _, error),) = result.set_aside
+    assert (step, str(error)[:36]) == ("encoder", "topic of a record is 'no name'; expe")
+
+
+@pytest.mark.parametrize("key", [True, False])
+@pytest.mark.parametrize("timestamp", [True, False])
+def test_outputs_keep_key_and_timestamp_unless_told_otherwise(key: bool, timestamp: bool) -> None:
+    source = wallaroo.KafkaSourceConfig("orders", "a", bytes.decode)
+    sink = wallaroo.KafkaSinkConfig(
+        "totals", "a", wallaroo.encoder(str), keep_key=key, keep_timestamp=timestamp
+    )
+    made = wallaroo.build_application("app", wallaroo.source("p", source).to_sink(sink))
+    sent = [wallaroo.KafkaRecord(b"1", b"nut", (), 7), b"2"]
+    result = simulate(made, [("p", record) for record in sent])
+    kept = wallaroo.KafkaRecord(b"1", b"nut" if key else None, (), 7 if timestamp else None)
+    assert result.records == {"p": [kept, wallaroo.KafkaRecord(b"2")]}
+    (resolved_source,) = resolve(made).sources
+    assert isinstance(resolved_source, KafkaSource)
+    assert resolved_source.stores_records == (key or timestamp)
+
+
+def test_a_timestamp_that_brokers_would_refuse_as_too_late_is_not_kept() -> None:
+    source = wallaroo.KafkaSourceConfig("orders", "a", bytes.decode)
+    sink = wallaroo.KafkaSinkConfig("totals", "a", wallaroo.encoder(str))
+    made = wallaroo.build_application("app", wallaroo.source("p", source).to_sink(sink))
+    now_ms = int(time.time() * 1000)
+    times = [now_ms + 60_000, now_ms + 2 * 3_600_000]
+    sent = [wallaroo.KafkaRecord(b"1", timestamp_ms=at) for at in times]
+    records = simulate(made, [("p", record) for record in sent]).records["p"]
+    assert [record.timestamp_ms for record in records] == [times[0], None]
+
+
+def test_only_a_source_whose_outputs_keep_something_stores_whole_records() -> None:
+    orders = wallaroo.source("p", wallaroo.KafkaSourceConfig("orders", "a", bytes.decode))
+    port = orders.to_sink(wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str)))
+    windows = wallaroo.count_windows(2).over(wallaroo.Count())
+    counts = orders.key_by(wallaroo.key_extractor(str)).to(windows)
+    topic = counts.to_sink(wallaroo.KafkaSinkConfig("t", "a", wallaroo.encoder(str)))
+    for pipeline in (port, topic):
+        (source,) = resolve(wallaroo.build_application("app", pipeline)).sources
+        assert isinstance(source, KafkaSource)
+        assert not source.stores_records
+
+
+def test_a_sink_has_the_name_of_one_topic() -> None:
+    names: Any = {"t"}
+    sink = wallaroo.KafkaSinkConfig(names, "a", wallaroo.encoder(str))
+    with pytest.raises(ApplicationError, match=r"topic is \{'t'\}; expected the name of one topic"):
+        resolved(sink)
+
+
+def test_what_is_to_be_kept_is_a_bool() -> None:
+    none: Any = None
+    sink = wallaroo.KafkaSinkConfig("t", "a", wallaroo.encoder(str), keep_key=none)
+    with pytest.raises(ApplicationError, match="keep_key is None; expected a bool"):
+        resolved(sink)
 
 
 def test_a_start_can_be_a_time() -> None:

@@ -12,7 +12,7 @@ from confluent_kafka import Message, TopicPartition
 
 from tests.gateway.harness import NOWHERE, U32
 from tests.helpers import PATIENCE_S
-from wallaroo.connectors.kafka.client import TopicClient
+from wallaroo.connectors.kafka.client import FoundTopic, TopicClient
 from wallaroo.connectors.kafka.resolve import KafkaSource
 from wallaroo.connectors.kafka.source import KafkaReader
 from wallaroo.connectors.kafka.topic import Topic
@@ -28,9 +28,6 @@ class Client:
     def __init__(self, records: Iterator[Message]) -> None:
         self._records = records
 
-    def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
-        return 0, RECORDS
-
     def poll(self, _timeout_s: float) -> Message | None:
         return next(self._records, None)
 
@@ -38,8 +35,8 @@ class Client:
         return []
 
     def assign(self, assigned: list[TopicPartition]) -> None:
-        ((partition, offset),) = [(at.partition, at.offset) for at in assigned]
-        assert partition == 0
+        ((topic, partition, offset),) = [(at.topic, at.partition, at.offset) for at in assigned]
+        assert (topic, partition) == ("lines", 0)
         self._records = itertools.islice(self._records, offset, None)
 
     def commit(self, **_: Any) -> None: ...
@@ -59,21 +56,23 @@ def test_a_client_that_gets_nothing_more_of_what_is_there_is_replaced(
     made = [Client(itertools.islice(records(), got)), Client(records())]
     clients, problems = iter(made), list[str]()
     monkeypatch.setattr(TopicClient, "check", lambda _client: None)
-    monkeypatch.setattr(TopicClient, "describe", lambda _client: ("id", [0]))
+    monkeypatch.setattr(TopicClient, "ask", lambda _client, names: dict.fromkeys(names))
+    monkeypatch.setattr(TopicClient, "answered", lambda *_: FoundTopic("id", [0]))
     monkeypatch.setattr(TopicClient, "consumer", lambda *_, **__: next(clients))
     monkeypatch.setattr("wallaroo.connectors.kafka.source._STILL_S", 0.0)
+    bounds = "wallaroo.connectors.kafka.source.bounds_of"
+    monkeypatch.setattr(bounds, lambda _client, found: dict.fromkeys(found, (0, RECORDS)))
     topic = Topic("lines", "nowhere:9092", {"topic.metadata.refresh.interval.ms": 0})
     store = Store(tmp_path)
     source = KafkaSource("lines", U32, bytes, NOWHERE, topic)
     reader = KafkaReader(ConnectorContext(store.journal, store.outbox), 0, source)
     monkeypatch.setattr(reader, "_failed", lambda reason, *_: problems.append(reason))
-    monkeypatch.setattr(TopicClient, "ask", lambda _client: None)
     reader.start()
     try:
         assert store.journal.wait_accepted(0, RECORDS, PATIENCE_S)
         assert problems == [
-            "the client for topic lines at nowhere:9092 has stopped reading partitions [0] and is "
-            "replaced"
+            "the client for topic lines at nowhere:9092 has stopped reading partition 0 of "
+            "topic lines; it is replaced"
         ]
         assert next(clients, None) is None
     finally:

@@ -83,7 +83,7 @@ def test_a_file_has_the_numbers_of_its_outputs_in_its_name(writing: Writing) -> 
     writing.wait_until_delivered()
     writing.publish_rows({"n": 2, "t": "è"})
     writing.wait_until_delivered()
-    series = f"{writing.outbox.identity[:8]}-0"
+    series = writing.outbox.numbering(writing.writer._sink.name, 8)
     assert [file.name for file in writing.files] == [
         f"{series}-{0:020}-{1:020}.parquet",
         f"{series}-{2:020}-{2:020}.parquet",

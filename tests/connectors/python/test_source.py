@@ -22,6 +22,7 @@ from wallaroo.connectors.python.source import PythonSourceReader
 from wallaroo.errors import FrameError
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.standstills import Standstills
 from wallaroo.gateway.store import Store, StoreLimits
 from wallaroo.gateway.turns import members_of, turns_among
 from wallaroo.wire.framing import Framing
@@ -327,7 +328,8 @@ def test_sources_that_meet_are_read_in_the_order_of_time(
         CustomSource("every", U32, bytes, NOWHERE, every, time=int),
         CustomSource("third", U32, bytes, NOWHERE, third, time=lambda number: 3 * int(number)),
     ]
-    turns = turns_among(members_of([0, 1], sources, time.monotonic), time.monotonic)
+    clock = Standstills(time.monotonic)
+    turns = turns_among(members_of([0, 1], sources, clock), clock)
     context = ConnectorContext(feeding.journal, feeding.store.outbox, turns=turns)
     for index, source in enumerate(sources):
         reader = PythonSourceReader(context, index, source)
@@ -350,7 +352,8 @@ def test_a_source_that_meets_no_other_is_asked_for_no_times(feeding: Feeding) ->
 
     asked = threading.Event()
     source = CustomSource("alone", U32, bytes, NOWHERE, Numbers(10), time=time_of)
-    turns = turns_among(members_of([0], [source], time.monotonic), time.monotonic)
+    clock = Standstills(time.monotonic)
+    turns = turns_among(members_of([0], [source], clock), clock)
     reader = PythonSourceReader(
         ConnectorContext(feeding.journal, feeding.store.outbox, turns=turns), 0, source
     )

@@ -238,7 +238,7 @@ def test_a_database_that_was_restored_from_a_backup_is_told_with_both_numbers(
     writing.publish_rows(*({"id": number} for number in range(20, 25)))
     writing.wait_until_delivered()
     writing.stop()
-    name = f"{writing.outbox.identity}-0"
+    name = writing.outbox.numbering(writing.writer._sink.name)
     database.execute(f"DELETE FROM {database.table} WHERE id >= 20")  # as the backup has it
     database.execute(f"UPDATE wallaroo_outputs SET next = 3 WHERE sink = '{name}'")
     writing.start()

@@ -71,7 +71,7 @@ class Sending:
     @property
     def numbering(self) -> bytes:
         """What a connection of a numbered sink begins with."""
-        return sequenced(0, [self.outbox.identity.encode() + b"/0"])
+        return sequenced(0, [self.outbox.numbering(self._sink.name).encode()])
 
     def wait_until_delivered(self) -> None:
         wait_until(lambda: not self.outbox.undelivered, "the delivery of everything")

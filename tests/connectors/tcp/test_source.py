@@ -263,14 +263,22 @@ def test_a_full_journal_holds_senders_back_until_it_is_trimmed(tmp_path: Path) -
     frame = U32.frame(bytes(10_000))
     with RunningListener(tmp_path, [source()], limits) as running, connect(running) as connection:
         connection.setblocking(False)
+        left = frame
 
         def send_what_goes() -> int:
+            nonlocal left
             sent = 0
             while True:
                 try:
-                    sent += connection.send(frame)
+                    taken = connection.send(left)
                 except BlockingIOError:
                     return sent
+                sent += taken
+                left = left[taken:] or frame
+
+        def make_room() -> int:
+            running.journal.consume(running.journal.end)
+            return send_what_goes()
 
         wait_until(lambda: running.journal.disk_bytes >= limits.disk_bytes or not send_what_goes())
         total = 0
@@ -280,8 +288,7 @@ def test_a_full_journal_holds_senders_back_until_it_is_trimmed(tmp_path: Path) -
         assert running.journal.flush(PATIENCE_S)
         held = running.journal.disk_bytes
         assert held < limits.disk_bytes + limits.memory_bytes + 2 * 256 * 1024
-        running.journal.consume(running.journal.end)
-        wait_until(send_what_goes, "room for the sender")
+        wait_until(make_room, "room for the sender")
 
 
 def test_a_connection_that_comes_while_the_journal_is_full_waits_too(tmp_path: Path) -> None:

@@ -22,10 +22,15 @@ from tests.connectors.webhook.receiver import Receiver, Reply, Request
 from tests.gateway.harness import NOWHERE, Authority
 from tests.helpers import PATIENCE_S, free_address, wait_until
 from wallaroo.connectors import threads
+from wallaroo.connectors.kafka.dead_letters import record_of_letter
+from wallaroo.connectors.kafka.stored import WHOLE, value_of
 from wallaroo.connectors.webhook import sink as module
 from wallaroo.connectors.webhook.resolve import WebhookSink
 from wallaroo.connectors.webhook.sink import WebhookSinkWriter
 from wallaroo.metrics import catalogue
+from wallaroo.model.lost_messages import LostMessage
+from wallaroo.wire.records import FailedMessage
+from wallaroo.wire.refusals import guarded, refusal
 
 
 class Posting(PublishingOutbox):
@@ -81,8 +86,8 @@ def test_each_output_is_posted_with_its_number_over_one_connection(
     posting.publish(b"c")
     posting.wait_until_delivered()
     assert receiver.bodies == [b'{"a": 1}', b"", b"c"]
-    series = posting.outbox.identity
-    assert [one.key for one in receiver.requests] == [f"{series}-0-{n}" for n in (1, 2, 3)]
+    series = posting.outbox.numbering(posting.writer._sink.name)
+    assert [one.key for one in receiver.requests] == [f"{series}-{n}" for n in (1, 2, 3)]
     assert {one.path for one in receiver.requests} == {"/in?a=b"}
     assert {one.headers["content-type"] for one in receiver.requests} == {"application/json"}
     assert receiver.connections == 1
@@ -102,8 +107,8 @@ def test_batches_take_outputs_of_one_delivery(
     posting.publish(b"5")
     posting.wait_until_delivered()
     assert receiver.bodies == bodies
-    series = posting.outbox.identity
-    keys = [f"{series}-0-1-3", f"{series}-0-4", f"{series}-0-5"]
+    series = posting.outbox.numbering(posting.writer._sink.name)
+    keys = [f"{series}-1-3", f"{series}-4", f"{series}-5"]
     assert [one.key for one in receiver.requests] == keys
     posting.stop()
 
@@ -166,6 +171,21 @@ def test_what_is_refused_becomes_a_dead_letter_and_the_rest_goes_on(tmp_path: Pa
         assert b"".join(accepted) == b"0\n1\n2\n4\n5\n7\nmore\n"
         assert posting.outbox.of_sink(0) == (7, 0)
         posting.stop()
+
+
+@pytest.mark.parametrize("mark", [WHOLE, bytes(refusal("no")), bytes(guarded(WHOLE))])
+def test_a_dead_letter_has_its_output_whatever_it_begins_with(mark: bytes, tmp_path: Path) -> None:
+    with Receiver(lambda _: Reply(422)) as receiver:
+        posting = Posting(tmp_path, receiver.url)
+        posting.publish(mark + b"\0x")
+        posting.wait_until_delivered()
+        (letter,) = posting.letters()
+        posting.stop()
+    assert letter.payload is not None
+    failed = FailedMessage("", letter.step, letter.place, letter.error, letter.message)
+    record = record_of_letter(LostMessage("Shop", failed, 1, None, letter.payload))
+    assert value_of(letter.payload) == record.value == mark + b"\0x"
+    assert dict(record.headers)["wallaroo.place"] == b"output 1"
 
 
 def test_what_is_refused_may_wait_instead(tmp_path: Path) -> None:
@@ -356,5 +376,5 @@ def test_bodies_of_arrays_are_json(receiver: Receiver, tmp_path: Path) -> None:
     posting.publish(*made)
     posting.wait_until_delivered()
     assert json.loads(receiver.bodies[0])[2] == {"text": "a\nb", "n": 2}
-    assert re.fullmatch(r"[0-9a-f]{32}-0-1-3", receiver.requests[0].key)
+    assert re.fullmatch(r"[0-9a-f]{32}-[0-9a-f]{12}-1-3", receiver.requests[0].key)
     posting.stop()

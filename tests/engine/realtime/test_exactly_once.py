@@ -208,12 +208,14 @@ def last_letter(text: str) -> str:
     return text[1:2]
 
 
-def two_states() -> Application:
+def two_states(*, only_one: bool = False) -> Application:
     """Numbers messages by their first letter, then by their second."""
     decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(text)
     encoder = wallaroo.encoder(str.encode)
     stream = wallaroo.source("in", wallaroo.TCPSourceConfig("", 0, decoder))
-    numbered = stream.key_by(first_letter).to(number).key_by(last_letter).to(number_again)
+    numbered = stream.key_by(first_letter).to(number)
+    if not only_one:
+        numbered = numbered.key_by(last_letter).to(number_again)
     sink = wallaroo.TCPSinkConfig("", 0, encoder)
     return resolve(wallaroo.build_application("two states", numbered.to_sink(sink)))
 
@@ -565,7 +567,7 @@ def test_a_head_that_spark_hands_back_changed_is_found(tmp_path: Path) -> None:
 def opened(store: Store, application: Application) -> PartitionState:
     """The only partition of what is committed."""
     names = [partition.name for partition in application.partitions.values()]
-    state = PartitionState(EntitySerializer(names), lambda _number, _key: 0)
+    state = PartitionState(EntitySerializer(names), lambda _number, _key: 0, lambda _key: 0)
     for bucket, slot in enumerate(slots_for(8)):
         head, records = store.logs[slot]
         assert head is not None

@@ -29,9 +29,13 @@ def log(appended: list[Appended]) -> list[bytes]:
     return records
 
 
-def opened(saved: list[list[Appended]]) -> PartitionState:
+def opened(saved: list[list[Appended]], states: list[str] | None = None) -> PartitionState:
     """A partition that reads what was *saved* of its buckets."""
-    state = PartitionState(EntitySerializer(["counts"]), lambda _number, key: key % BUCKETS)
+    state = PartitionState(
+        EntitySerializer(states or ["counts"]),
+        lambda _number, key: key % BUCKETS,
+        lambda key: key % BUCKETS,
+    )
     for bucket, appended in enumerate(saved):
         head = appended[-1].head if appended else None
         state.open(bucket, f"log-{bucket}", head, log(appended))
@@ -93,6 +97,43 @@ def test_timers_come_back_from_published_changes_and_from_the_logs_of_buckets() 
 
 def put(state: PartitionState, key: int, entity: Any) -> bytes:
     return run(state, Changes([{key: entity}], [set()]))
+
+
+def test_a_state_that_the_application_lacks_for_a_while_is_kept() -> None:
+    saved: list[list[Appended]] = [[] for _ in range(BUCKETS)]
+    both = opened(saved, ["counts", "other"])
+    timed = KeyTime(0, 0, 0, {"timer": 9})
+    kept = {key: f"kept {key}" for key in range(6)}
+    both.bucket.entities[1] |= kept
+    both.bucket.times[1, 4] = timed
+    both.record(Changes([{}, dict(kept)], [set(), set()], {(1, 4): timed}))
+    save(both, saved, 1)
+    published = [  # and not in the logs of buckets before the application is killed
+        both.record(Changes([{}, {0: "changed", 7: "new"}], [set(), {2}], {(1, 7): timed})),
+        both.record(Changes([{}, {}], [set(), {5}])),
+    ]
+    without = opened(saved, ["counts"])
+    for record in published:
+        without.apply(record)
+    for chunk in range(2, 12):  # until the logs are replaced by records of all entities
+        run(without, Changes([{key: str(chunk) * 40_000 for key in (0, 1)}], [set()]))
+        save(without, saved, chunk)
+        if chunk == 6:
+            without = opened(saved, ["counts"])
+    assert all(any(one.base for one in appended) for appended in saved)
+    again = opened(saved, ["other", "counts"])
+    assert again.bucket.entities[0] == {
+        0: "changed",
+        1: "kept 1",
+        3: "kept 3",
+        4: "kept 4",
+        7: "new",
+    }
+    assert {where: at.timers for where, at in again.bucket.times.items()} == {
+        (0, 4): {"timer": 9},
+        (0, 7): {"timer": 9},
+    }
+    assert again.bucket.entities[1] == without.bucket.entities[0]
 
 
 def test_a_log_is_bounded_by_what_its_entities_take() -> None:

@@ -102,7 +102,8 @@ class Processes:
 
     def kill(self) -> None:
         for child in psutil.Process(self.agent.process.pid).children():
-            child.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # one ends without the other
+                child.kill()
 
     def close(self) -> None:
         self.feed.close()

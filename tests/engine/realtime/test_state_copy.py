@@ -23,15 +23,17 @@ from tests.engine.realtime.test_checkpoint import committed
 from tests.engine.realtime.test_exactly_once import two_states
 from tests.golden import ALL
 from wallaroo.cli.main import main
-from wallaroo.dataflow.buckets import Bucket, Changes
+from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime import state_copy as notes
 from wallaroo.engine.realtime.checkpoint import note_begun
 from wallaroo.engine.realtime.offline_state import StoppedState
+from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.realtime.state_copy import note, noted
 from wallaroo.engine.spark.java import Java
 from wallaroo.engine.stored import SavedState, StateLayout
+from wallaroo.model.application import Application
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.testing import load
 from wallaroo.wire.chunk_messages import CheckpointPosition
@@ -43,7 +45,14 @@ def program() -> Program:
 
 
 def put(directory: Path, partition: int, entities: dict[Any, Any], chunk: int = 5) -> None:
-    note(directory, partition, 2, chunk, EntitySerializer(["totals"]), Bucket([entities]))
+    note(directory, partition, 2, chunk, holding("totals", entities))
+
+
+def holding(name: str, entities: dict[Any, Any]) -> PartitionState:
+    """A partition with *entities* of the only state."""
+    state = PartitionState(EntitySerializer([name]), lambda _number, _key: 0, lambda _key: 0)
+    state.bucket.entities[0] |= entities
+    return state
 
 
 @pytest.fixture
@@ -109,6 +118,10 @@ def test_a_large_state_is_not_noted(noted_at_5: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(notes, "_MOST_ENTITIES", 1)
     put(noted_at_5, 1, {"b": 2, "c": 3})
     assert not (noted_at_5 / "noted" / "1").exists()
+    with_another = holding("totals", {"b": 2})
+    with_another.apply(EntitySerializer(["gone"]).record(Changes([{"d": 4}], [set()])))
+    note(noted_at_5, 0, 2, 5, with_another)
+    assert not (noted_at_5 / "noted" / "0").exists()
     monkeypatch.setattr(notes, "_MOST_BYTES", 100)
     put(noted_at_5, 0, {"a": "x" * 200})
     assert not (noted_at_5 / "noted" / "0").exists()
@@ -139,18 +152,46 @@ def test_a_query_notes_its_state_at_the_end_of_an_epoch(tmp_path: Path) -> None:
         wait_until_processed(gateway, 4)
         query.feed.finish_epoch()
         place = CheckpointPosition.from_json(store.place)
-    records = noted(tmp_path / "c", 2, place)
+    found = list(noted_state(tmp_path / "c", place, application).entities())
+    assert {(name, key): entity.seen for name, key, entity in found} == {
+        ("number", "a"): 3,
+        ("number", "b"): 1,
+        ("number again", "x"): 2,
+        ("number again", "y"): 2,
+    }
+
+
+def noted_state(
+    checkpoint: Path, place: CheckpointPosition, application: Application
+) -> SavedState:
+    """What two partitions have noted at *place*, as *application* reads it."""
+    records = noted(checkpoint, 2, place)
     assert records is not None
     serializer = EntitySerializer.of(Program(application, 4))
-    state = SavedState(serializer, [serializer.read(records)], None)
-    names = list(application.partitions)
-    found = {(name, key): entity.seen for name, key, entity in state.entities()}
-    assert found == {
-        (names[0], "a"): 3,
-        (names[0], "b"): 1,
-        (names[1], "x"): 2,
-        (names[1], "y"): 2,
+    return SavedState(serializer, [serializer.read(records)], None)
+
+
+def test_a_query_notes_also_the_entities_of_a_state_that_its_application_lacks(
+    tmp_path: Path,
+) -> None:
+    both, only_one, store = two_states(), two_states(only_one=True), Store()
+    with gateway_side(tmp_path, both) as gateway:
+        for attempt, application in enumerate([both, only_one], 1):
+            with RunningQuery(gateway, application, store, tmp_path / "c", attempt, 2, 4) as query:
+                submit(gateway, application, [("in", b"ax"), ("in", b"by")])
+                wait_until_processed(gateway, 2 * attempt)
+                query.feed.finish_epoch()
+    place = CheckpointPosition.from_json(store.place)
+    found = list(noted_state(tmp_path / "c", place, both).entities())
+    assert {(name, key): entity.seen for name, key, entity in found} == {
+        ("number", "a"): 2,
+        ("number", "b"): 2,
+        ("number again", "x"): 1,
+        ("number again", "y"): 1,
     }
+    without = noted_state(tmp_path / "c", place, only_one)
+    assert len(list(without.entities())) == 2
+    assert without.others == {"number again": 2}
 
 
 def test_the_command_shows_a_noted_state_and_starts_no_java(
@@ -167,8 +208,7 @@ def test_the_command_shows_a_noted_state_and_starts_no_java(
         committed(state.checkpoint, 0, CheckpointPosition(3, 5), partitions=1)
         total = load(str(directory)).partitions["add up"].new_entity()
         total.amount = 8
-        serializer = EntitySerializer(["add up"])
-        note(state.checkpoint, 0, 1, 5, serializer, Bucket([{"apples": total}]))
+        note(state.checkpoint, 0, 1, 5, holding("add up", {"apples": total}))
     monkeypatch.setattr(Java, "__init__", no_java)
     shown = runner.invoke(main, ["state", "show", str(directory), "apples"])
     assert shown.exit_code == 0, shown.output

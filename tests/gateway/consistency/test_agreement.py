@@ -112,7 +112,8 @@ def test_a_log_without_its_newest_segments_and_its_mark_is_refused_beside_the_ch
     assert not problem(directory, progress)
     files = segments(directory)
     assert len(files) > 3
-    for left in range(len(files)):
+    needed = [number for number, file in enumerate(files, 1) if b'"query"' in file.read_bytes()]
+    for left in range(max(needed)):  # one after the last publication may have nothing of it
         cut = tmp_path / f"{left}"
         shutil.copytree(directory, cut)
         for file in segments(cut)[left:]:

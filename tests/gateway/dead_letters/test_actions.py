@@ -30,12 +30,12 @@ def replayed(store: Store, payload: bytes) -> int:
 
 
 def test_letters_are_replayed_after_their_database_was_removed(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
+    with opened(tmp_path, sources=["one"]) as store:
         assert replayed(store, b"1") == 1
         assert replayed(store, b"2") == 2
     for file in tmp_path.glob(f"{LETTERS}*"):
         file.unlink()
-    with opened(tmp_path) as store:
+    with opened(tmp_path, sources=["one"]) as store:
         assert replayed(store, b"3") == 3
         (*_, last) = store.journal.read(0, 3)
         assert U32.split(last.data) == [b"3"]

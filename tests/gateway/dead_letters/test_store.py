@@ -26,6 +26,7 @@ from wallaroo.gateway.outbox.outbox import RefusedOutput
 from wallaroo.gateway.store import Store, StoreLimits
 from wallaroo.model.application import Application, Branch, Pipeline
 from wallaroo.wire.records import FailedMessage, Tally
+from wallaroo.wire.refusals import refusal
 
 ALL = Choice()
 OF_ONE = FailedMessage("one", "step", "f.py:1", "ValueError: no", "'m'")
@@ -40,7 +41,7 @@ class Stored:
         )
         self.application = Application("app", pipelines, {})
         bounds = StoreLimits(letters=DeadLetterLimits(**limits))  # type: ignore[arg-type]
-        self.store = Store(directory, limits=bounds)
+        self.store = Store(directory, limits=bounds, sources=("one", "two"))
         self.outbox, self.journal = self.store.outbox, self.store.journal
         self.actions = StoredDeadLetterActions(self.outbox, self.journal)
         self.chunks = max((p.chunk for p in self.outbox.progress().values()), default=0)
@@ -371,6 +372,19 @@ def test_nothing_is_done_where_one_of_the_numbers_is_none_of_those_chosen(tmp_pa
         refused = "there is no pipeline 'two'; the pipelines are: 'one'"
         assert_refused(told, refused)  # no gateway has told of it
     assert call("drop", "1", "1", *at).stdout == "1 dropped\n"
+
+
+def test_what_a_source_refused_is_shown_without_message_place_and_payload(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.accept(bytes(refusal("too long")))
+    stored.publish(OF_ONE._replace(arrival=0))
+    stored.close()
+    at = ("1", "--state-dir", str(tmp_path))
+    names = [line.partition(" ")[0] for line in call("show", *at).stdout.splitlines()]
+    assert {"message", "place"}.isdisjoint(names)
+    assert "payload    none: the source could not take its message" in call("show", *at).stdout
+    assert_refused(call("show", *at, "--payload"), "the source could not take its message")
+    assert call("replay", *at).stdout == "1 replayed\n"
 
 
 def test_a_letter_without_a_payload_is_not_replayed_and_that_is_said(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.store import Choice
+from wallaroo.gateway.internal_api import client as of_gateway
 from wallaroo.gateway.internal_api import connection
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.calls import CALL_BYTES
@@ -137,6 +138,16 @@ def test_an_address_that_drops_packets_is_given_up_sooner_than_an_answer(
         client = GatewayClient("http://{}:{}".format(*silent.getsockname()), patience_s=0)
         with pytest.raises(RuntimeFailure, match="timed out"):
             client.release_claim()
+
+
+def test_a_gateway_that_stands_still_is_away_for_who_watches_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(of_gateway, "_STATUS_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = GatewayClient("http://{}:{}".format(*silent.getsockname()), patience_s=0)
+        with pytest.raises(RuntimeFailure, match="gateway call 'status' failed: timed out"):
+            client.status()
 
 
 @contextlib.contextmanager

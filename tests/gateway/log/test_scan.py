@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.gateway.log.model import DIRECTORY, Model
 from tests.gateway.log.simulated_disk import File, SimulatedDisk
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import DamagedLog, Record
-from wallaroo.gateway.log.scan import scan
+from wallaroo.gateway.log.scan import PinnedLog, scan
 from wallaroo.gateway.log.segments import HEAD_BYTES
 
 
@@ -165,3 +166,74 @@ def test_a_segment_that_was_about_to_begin_is_left_out() -> None:
         log = Log(DIRECTORY, list, disk=disk)
         assert list(log.recover()) == records
         assert len(disk.names_seen) == len(model.disk.names_seen)
+
+
+def _copied(pinned: PinnedLog, target: Path, most: int | None = None) -> list[Record]:
+    """What recovery finds in a copy of a log, up to the record number *most*."""
+    target.mkdir()
+
+    def to(descriptor: int, name: str, length: int) -> None:
+        (target / name).write_bytes(os.pread(descriptor, length, 0))
+
+    name, last = pinned.copy(lambda record: most is not None and record.number > most, to)
+    log = Log(target, lambda: [b"state"], segment_bytes=500)
+    records = list(log.recover())
+    assert (log.name, log.next) == (name, last + 1)
+    log.close()
+    return records
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_pinned_log_is_copied_whatever_its_owner_does(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    log = Log(tmp_path / "log", lambda: [b"state"], segment_bytes=500)
+    list(log.recover())
+
+    def go_on() -> None:
+        for _ in range(rng.randrange(1, 30)):
+            log.append(7, rng.randbytes(rng.randrange(150)))
+            log.write()
+            log.sync()
+
+    def end() -> None:
+        go_on()
+        log.release(log.end)
+
+    end()
+    go_on()
+    with PinnedLog(tmp_path / "log") as pinned:
+        there = list(scan(tmp_path / "log"))
+        go_on()
+        log.release(there[-1].address)
+        assert pinned.extend()
+        there += [one for one in scan(tmp_path / "log") if one.number > there[-1].number]
+        most = rng.choice(there).number
+        for _ in range(3):
+            end()
+        assert _copied(pinned, tmp_path / "part", most) == there[: most - there[0].number + 1]
+        assert _copied(pinned, tmp_path / "all")[: len(there)] == there
+    log.close()
+
+
+def test_segments_that_came_and_went_between_pins_are_a_gap(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log", lambda: [b"state"], segment_bytes=500)
+    list(log.recover())
+
+    def go_on() -> None:
+        for _ in range(20):
+            log.append(7, b"x" * 100)
+        log.write()
+        log.sync()
+        log.release(log.end)
+
+    go_on()
+    with PinnedLog(tmp_path / "log") as pinned:
+        go_on()
+        assert not pinned.extend()
+    log.close()
+
+
+def test_a_copy_of_a_log_that_is_not_there(tmp_path: Path) -> None:
+    with PinnedLog(tmp_path / "log") as pinned:
+        assert pinned.extend()
+        assert pinned.copy(lambda _: False, lambda *_: None) == (b"", 0)

@@ -14,19 +14,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import finished, outputs
+from tests.gateway.harness import NOWHERE, finished, outputs
 from tests.gateway.harness import opened as opened_store
 from tests.gateway.harness import publish as publish_chunks
+from tests.gateway.harness import source as tcp_source
 from tests.gateway.log_files import flip, places, segments
 from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.connectors.tcp.resolve import TCPSink
 from wallaroo.gateway import store as store_module
 from wallaroo.gateway import writer
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
+from wallaroo.gateway.dead_letters.letter_outputs import LetterOutputs
 from wallaroo.gateway.dead_letters.policy import Policy
+from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.entries import CARRIED, OUTPUTS
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import DamagedLog
 from wallaroo.gateway.outbox.outbox import Outbox, RefusedOutput
 from wallaroo.gateway.outbox.queues import Delivery
+from wallaroo.gateway.store import Store
+from wallaroo.model.application import Application, Branch, DeadLetters, Pipeline
+from wallaroo.model.lost_messages import LostMessage
 from wallaroo.wire.records import FailedMessage, Tally
 
 LIMIT = 1_000
@@ -346,6 +354,116 @@ def test_who_reads_outputs_from_a_slow_disk_keeps_nobody_waiting(tmp_path: Path)
         assert is_free
         store.writer.lock.release()
         assert [one and one.outputs.data for one in found] == [b"waits"]
+
+
+def with_letter_topic(*, keeps: bool) -> Application:
+    """An application with a sink that may refuse outputs, and one of dead letters."""
+
+    def encode(lost: LostMessage) -> bytes:
+        return b"lost %s" % (lost.payload or lost.failed.message.encode())
+
+    to, letters = TCPSink("to", bytes, NOWHERE, "", 1), TCPSink("lost", encode, NOWHERE, "", 2)
+    pipeline = Pipeline("in", tcp_source("in"), Branch(()), (to,), NOWHERE)
+    return Application("app", (pipeline,), {}, dead_letters=DeadLetters(letters, keeps))
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_dead_letters_are_published_once_wherever_a_kill_was(tmp_path: Path, keeps: bool) -> None:
+    """Those of messages with the outputs of their chunks, those of outputs with their delivery."""
+    directory = tmp_path / "state"
+    directory.mkdir()
+    application = with_letter_topic(keeps=keeps)
+
+    def work(store: Store, number: int) -> None:
+        """The chunk *number*, in which a message fails, and an output that is refused."""
+        made, tally = outputs(b"%d" % number), Tally()
+        tally.add_set_aside(FailedMessage("in", "step", "f.py:1", "E: no", f"m{number}"))
+        evidence = EvidenceFinder(application, store.journal, {})
+        chunk = finished(number, made, tally=tally)._replace(end=0)
+        publish_chunks(store, chunk, evidence=evidence)
+        refuse(store, number)
+
+    def refuse(store: Store, number: int) -> None:
+        letter = FailedMessage("", "sink to", f"output {number}", "it is refused", "")
+        refused = RefusedOutput(letter, b"o%d" % number)
+        store.outbox.delivered(0, number, refused=[refused])
+        store.writer.flush()
+
+    @contextlib.contextmanager
+    def reopened(directory: Path) -> Iterator[Store]:
+        with opened_store(directory, sources=("in",), sinks=("to", "lost")) as store:
+            store.outbox.letter_outputs = LetterOutputs(application)
+            yield store
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_module, "_RELEASE_EVERY_S", 3600.0)
+        with reopened(directory) as store:
+            store._release_at = time.monotonic() + 3600.0
+            for number in range(1, 4):
+                work(store, number)
+    for copy in crashed(directory, tmp_path / "copies"):
+        for file in copy.glob("letters.db*"):
+            file.unlink()
+        with reopened(copy) as store:
+            progress = store.outbox.progress().get("run")
+            last = 0 if progress is None else progress.chunk
+            if store.outbox.delivered_to(0) < last:
+                refuse(store, last)  # as a sink does with what is not delivered
+            work(store, last + 1)
+        with reopened(copy) as store:
+            numbers = range(1, last + 2)
+            published = b"".join(output for _, output in waiting(store.outbox, sink=1))
+            assert published == b"".join(b"lost m%dlost o%d" % (n, n) for n in numbers)
+            assert store.outbox.published_to(1) == 2 * len(numbers)
+            with store.outbox.dead_letters() as letters:
+                kept = [letter.message or letter.payload for letter in letters.listed(Choice(), 99)]
+            assert kept == [one for n in numbers for one in (f"m{n}", b"o%d" % n) if keeps]
+
+
+def test_nothing_is_published_of_what_is_dropped(tmp_path: Path) -> None:
+    application, tally = with_letter_topic(keeps=True), Tally()
+    tally.add_set_aside(FailedMessage("in", "step", "f.py:1", "E: no", "m"))
+    letter = FailedMessage("", "sink to", "output 1", "it is refused", "")
+    with opened_store(tmp_path, sources=("in",), sinks=("to", "lost")) as store:
+        store.outbox.letter_outputs = LetterOutputs(application)
+        store.outbox.refusals = Policy.DROP
+        evidence = EvidenceFinder(application, store.journal, {"in": Policy.DROP})
+        chunk = finished(1, outputs(b"1"), tally=tally)._replace(end=0)
+        publish_chunks(store, chunk, evidence=evidence)
+        store.outbox.delivered(0, 1, refused=[RefusedOutput(letter, b"1")])
+        store.writer.flush()
+        assert (store.outbox.undelivered, store.outbox.published_to(1)) == (0, 0)
+
+
+def test_the_dead_letter_of_an_output_waits_as_soon_as_the_output_does_not(
+    tmp_path: Path,
+) -> None:
+    letter = FailedMessage("", "sink to", "output 1", "it is refused", "")
+    with opened_store(tmp_path, sinks=("to", "lost")) as store:
+        store.outbox.letter_outputs = LetterOutputs(with_letter_topic(keeps=True))
+        publish(store.outbox, 1, b"refused")
+        with store.writer.changed:  # so that nothing reaches the disk
+            store.outbox.delivered(0, 1, refused=[RefusedOutput(letter, b"refused")])
+            assert store.outbox.undelivered == 1
+        store.writer.flush()
+        assert store.outbox.undelivered == 1
+        store.outbox.delivered(1, 1)
+        assert store.outbox.undelivered == 0
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_dead_letter_that_its_own_sink_refuses_is_kept_and_not_published_again(
+    tmp_path: Path, keeps: bool
+) -> None:
+    with opened_store(tmp_path, sinks=("to", "lost")) as store:
+        store.outbox.letter_outputs = LetterOutputs(with_letter_topic(keeps=keeps))
+        publish(store.outbox, 1, b"lost", sink=1)
+        letter = FailedMessage("", "sink lost", "output 1", "it is too large", "")
+        store.outbox.delivered(1, 1, refused=[RefusedOutput(letter, b"lost")])
+        store.writer.flush()
+        assert store.outbox.undelivered == 0
+        with store.outbox.dead_letters() as letters:
+            assert [one.payload for one in letters.listed(Choice(), 99)] == [b"lost"]
 
 
 @pytest.mark.parametrize("policy", [Policy.SET_ASIDE, Policy.DROP])

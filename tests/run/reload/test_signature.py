@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import wallaroo
 from tests.run.reload.application import ARGUMENTS, change, write
 from wallaroo.loading import loader
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
+from wallaroo.resolution.application import resolve
 from wallaroo.run.reload.signature import serves_as_before
 
 SINK = "wallaroo.TCPSinkConfig(to_host, to_port, encode)"
@@ -62,6 +64,17 @@ def test_other_sources_and_sinks_do(directory: Path, old: str, new: str) -> None
     before = load(directory)
     change(directory, old, new)
     assert not serves_as_before(before, load(directory))
+
+
+def test_whether_dead_letters_are_also_kept_does() -> None:
+    def publishing(*, keep: bool) -> Application:
+        builder = wallaroo.ApplicationBuilder("app")
+        builder.new_pipeline("in", wallaroo.KafkaSourceConfig("t", "broker", bytes.decode)).done()
+        to = wallaroo.KafkaDeadLetters("lost", "broker", keep=keep)
+        return resolve(builder.build(dead_letters=to))
+
+    assert serves_as_before(publishing(keep=True), publishing(keep=True))
+    assert not serves_as_before(publishing(keep=True), publishing(keep=False))
 
 
 NUMBERS = """

@@ -1,4 +1,4 @@
-"""A checkpoint whose last epoch is divided otherwise than the state is not started."""
+"""What a start of a run checks of its checkpoint and its log, before anything is written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from wallaroo.errors import RESTORE, UsageError
+from tests.gateway.harness import finished, opened, outputs, publish
+from tests.gateway.log_files import flip, places
+from tests.helpers import PATIENCE_S
+from wallaroo.errors import RESTORE, DamagedFile, UsageError
+from wallaroo.gateway.entries import MESSAGES, OUTPUTS
+from wallaroo.gateway.log.records import SNAPSHOT
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.start_check import LocalFiles, agree
 
@@ -45,3 +50,39 @@ def test_another_number_of_partitions_in_the_last_epoch_is_refused(state: StateD
         with pytest.raises(UsageError, match=problem) as told:
             agree(state, LocalFiles(state.path))
         assert str(told.value).endswith(RESTORE)
+
+
+def test_damage_is_refused_with_the_option_that_starts_without_it(state: StateDirectory) -> None:
+    with opened(state.path) as store:
+        for payload in (b"one", b"two"):
+            store.journal.submit(0, 1, payload)
+            assert store.journal.flush(PATIENCE_S)
+    place = places(state.path, MESSAGES)[0]
+    flip(place.file, place.end - 1)
+    before = place.file.read_bytes()
+    told = f"record {place.record.number} is not as written; .*, or start once with --skip-damaged"
+    with pytest.raises(DamagedFile, match=told):
+        agree(state, LocalFiles(state.path))
+    files = LocalFiles(state.path, skip_damaged=True)
+    agree(state, files)
+    held = files.held()
+    assert place.file.read_bytes() == before  # only the gateway sets damage aside
+    with opened(state.path, skip_damaged=True) as store:
+        assert held.end == store.journal.end == 2
+    agree(state, LocalFiles(state.path))  # nothing is damaged any more
+
+
+def test_what_is_left_of_a_damaged_log_is_compared_with_the_checkpoint(
+    state: StateDirectory,
+) -> None:
+    with opened(state.path) as store:
+        publish(store, finished(1, outputs(b"out"), change=b"change"))
+    plan(state, 2)
+    (made,), (tables,) = places(state.path, OUTPUTS), places(state.path, SNAPSHOT)
+    files = LocalFiles(state.path, skip_damaged=True)
+    flip(made.file, made.end - 1)
+    with pytest.raises(UsageError, match="is not the one that the log belongs to"):
+        agree(state, files)
+    flip(tables.file, tables.end - 1)
+    with pytest.raises(DamagedFile, match="no record is left that says what was in it before"):
+        agree(state, files)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, overload
 
 from wallaroo.api.connectors import AnySource, Row
-from wallaroo.api.durations import AnyDuration
+from wallaroo.api.durations import AnyDuration, EventTime
 from wallaroo.api.functions import Result_co
 from wallaroo.api.places import calling_place
-from wallaroo.api.windows import EventTime
 
 
 class CSVSourceConfig(AnySource[Result_co]):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from wallaroo.api.class_api import EncoderClass, PayloadDecoder
+from wallaroo.api.class_api import AnyEncoder, PayloadDecoder
 from wallaroo.api.connectors import AnySink, AnySource
-from wallaroo.api.durations import AnyDuration
-from wallaroo.api.functions import Encoder, In_contra, Result_co
+from wallaroo.api.durations import AnyDuration, EventTime
+from wallaroo.api.functions import In_contra, Result_co
 from wallaroo.api.places import calling_place
-from wallaroo.api.windows import EventTime
 
 
 class FileSourceConfig(AnySource[Result_co]):
@@ -72,7 +71,7 @@ class FileSinkConfig(AnySink[In_contra]):
     def __init__(
         self,
         path: str | os.PathLike[str],
-        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        encoder: AnyEncoder[In_contra],
         framing: Literal["none", "lines"] = "none",
         *,
         on_lost: Literal["stop", "skip"] = "stop",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from wallaroo.connectors.files.config import FileSinkConfig, FileSourceConfig
 from wallaroo.connectors.files.sink import FileSink
@@ -12,6 +13,16 @@ from wallaroo.resolution.problems import one_of
 from wallaroo.resolution.sinks import SinkContext
 from wallaroo.resolution.sources import SourceContext
 from wallaroo.wire.framing import Framing
+
+
+@dataclass(frozen=True)
+class _ToFile(CustomSink):
+    """A sink that writes to a file."""
+
+    writer: FileSink = field(compare=False)
+
+    def skipping_lost(self) -> Self:
+        return replace(self, writer=self.writer.skipping_lost())
 
 
 def source(config: FileSourceConfig[Any], context: SourceContext) -> CustomSource:
@@ -37,6 +48,6 @@ def sink(config: FileSinkConfig[Any], context: SinkContext) -> CustomSink:
         context.report(f"{config.path} is written by the sink at {other.place} already")
     context.report(*one_of("on_lost", config.on_lost, "stop", "skip"))
     writer = FileSink(config.path, lines=lines, skips_lost=config.on_lost == "skip")
-    return CustomSink(
+    return _ToFile(
         context.name, encode, context.place, writer, joins_outputs=not lines, runs_code=False
     )

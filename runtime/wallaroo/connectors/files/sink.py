@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from wallaroo.api.connectors import OutputSink
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import SKIP_LOST, RuntimeFailure
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.private_files import as_outside
 
-_REMEDY = "restore the rest, or set on_lost='skip' to append the next outputs to what is left"
+_REMEDY = f"restore the rest; to append the next outputs to what is left, {SKIP_LOST}"
 
 
 class FileSink(OutputSink):
@@ -40,6 +40,10 @@ class FileSink(OutputSink):
         """Number of the next output to write; None if none was written under this numbering."""
         self._size = 0
         """Size of the valid part of the file, in bytes."""
+
+    def skipping_lost(self) -> FileSink:
+        """The same, for a file that may have become shorter."""
+        return FileSink(self._path, lines=bool(self._end), skips_lost=True)
 
     def open(self, numbering: str) -> None:
         """See `OutputSink.open`."""

@@ -32,7 +32,7 @@ from wallaroo.gateway.journal.stream_positions import Opener, StreamName, Stream
 from wallaroo.gateway.limits import Load
 
 _RETRY_S = 1
-"""Seconds after which a client may try again when the journal is full."""
+"""Seconds after which a client may try again when the journal is full, or a table is not read."""
 _ACCEPT_S = 30.0
 """Seconds that a client waits for the disk."""
 IDLE_S = 75
@@ -96,6 +96,7 @@ class HTTPServer:
     ) -> None:
         self._index, self._source = index, source
         self._journal, limits, tls = context.journal, context.limits, context.source_tls
+        self._tables = context.tables
         self._limits = limits
         self._origins = Origins(source.origins, source.host, secure=tls is not None)
         self._load = Load(limits)
@@ -194,6 +195,9 @@ class HTTPServer:
         most = self._source.framing.max_frame
         check_head(scope, self._source.path, most)
         key = key_of(scope)
+        if self._tables.awaited_by(self._index):
+            reason = "A table is read before messages are taken; try again later."
+            raise Unacceptable(503, reason, {"Retry-After": str(_RETRY_S)})
         if self._paused:
             raise self._full()
         body = await self._body(scope, receive, most)

@@ -11,6 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 from wallaroo.connectors.kafka.client import REQUEST_S, TopicClient
+from wallaroo.connectors.kafka.fetch import is_of_group, partition_of
+from wallaroo.connectors.kafka.positions import Partition
 from wallaroo.connectors.kafka.problems import KafkaProblem
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def end_of_batch(client: TopicClient, group: str, event: Fetched, end: int) -> i
     """Offset after the batch that *event* reports, or before which no later batch begins.
 
     Args:
-        client: Makes consumers of the topic.
+        client: Makes consumers.
         group: Group of such a consumer, which commits nothing.
         event: The report.
         end: Where the partition ends.
@@ -48,10 +50,10 @@ def end_of_batch(client: TopicClient, group: str, event: Fetched, end: int) -> i
     Raises:
         KafkaProblem: The batch can be unpacked now, no broker answers, or the source is to stop.
     """
-    partition, first = event.partition() or 0, event.offset() or 0
+    partition, first = partition_of(event), event.offset() or 0
     with contextlib.closing(client.consumer(group)) as consumer:
         if not _fails(client, consumer, partition, first, first):
-            msg = f"{client.topic}: the batch at {first} of partition {partition} is fetched again"
+            msg = f"{client.topic}: the batch at {first} of {partition} is fetched again"
             raise KafkaProblem(msg)
         within, beyond, step = first, end, 1
         while within + 1 < beyond:
@@ -65,7 +67,7 @@ def end_of_batch(client: TopicClient, group: str, event: Fetched, end: int) -> i
 
 
 def _fails(
-    client: TopicClient, consumer: Consumer, partition: int, offset: int, first: int
+    client: TopicClient, consumer: Consumer, partition: Partition, offset: int, first: int
 ) -> bool:
     """Whether a fetch from *offset* reports the batch that begins at *first*.
 
@@ -74,11 +76,14 @@ def _fails(
     """
     from confluent_kafka import TopicPartition
 
-    consumer.assign([TopicPartition(client.topic.name, partition, offset)])
+    consumer.assign([TopicPartition(*partition, offset)])
     give_up = time.monotonic() + REQUEST_S
     while time.monotonic() < give_up:
         client.give_up()
-        if (found := consumer.poll(_TURN_S)) is not None and found.partition() == partition:
+        found = consumer.poll(_TURN_S)
+        if found is None or is_of_group(found.error()):
+            continue
+        if partition_of(found) == partition:
             return is_of_a_batch(found) and found.offset() == first
-    msg = f"{client.topic}: no broker says what is at {offset} of partition {partition}"
+    msg = f"{client.topic}: no broker says what is at {offset} of {partition}"
     raise KafkaProblem(msg)

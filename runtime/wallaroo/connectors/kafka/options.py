@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wallaroo.api import arguments
-from wallaroo.api.class_api import EncoderClass, PayloadDecoder
-from wallaroo.api.functions import Encoder, In_contra, Result_co
+from wallaroo.api.class_api import AnyEncoder, PayloadDecoder
+from wallaroo.api.functions import In_contra, Result_co
 from wallaroo.connectors.kafka.config import KafkaSinkConfig, KafkaSourceConfig, parsed_brokers
 from wallaroo.errors import UsageError
 
@@ -114,7 +114,7 @@ class CustomKafkaSinkCLIParser(KafkaSinkConfig[In_contra]):
     def __init__(
         self,
         args: Sequence[str],
-        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        encoder: AnyEncoder[In_contra],
         **options: Any,
     ) -> None:
         super().__init__(*kafka_parse_sink_options(args), encoder, **options)
@@ -131,7 +131,7 @@ class DefaultKafkaSinkCLIParser(KafkaSinkConfig[In_contra]):
 
     def __init__(
         self,
-        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        encoder: AnyEncoder[In_contra],
         name: str = "kafka_sink",
         **options: Any,
     ) -> None:

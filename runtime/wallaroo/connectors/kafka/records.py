@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, TypeAlias
 
+from wallaroo.api.durations import time_of
 from wallaroo.api.functions import OutputRecord
+from wallaroo.connectors.kafka.topic import LEGAL_NAME, is_internal, is_legal
+from wallaroo.model.endpoints import Kept
 from wallaroo.saved_names import saved_as
 
 VALUE_ALONE = 0
@@ -23,8 +27,11 @@ VALUE_ALONE = 0
 _VALUE_ALONE = bytes((VALUE_ALONE,))
 _COMPLETE = b"\1"
 """First byte of any other record."""
-_HEAD = struct.Struct(">iqqiiI")
-"""Partition, offset, timestamp, lengths of key and value, number of headers; -1 stands for None."""
+_HEAD = struct.Struct(">iqqhiiI")
+"""Partition, offset, timestamp, lengths of topic, key and value, number of headers; -1 stands for
+None."""
+_KEPT = struct.Struct(">12xq2xii")
+"""Timestamp and lengths of key and value in the same."""
 _HEADER = struct.Struct(">Ii")
 """Lengths of name and value of a header."""
 _WITH_KEY, _WITH_PARTITION = 2, 3
@@ -39,6 +46,7 @@ Fields: TypeAlias = tuple[
     int | None,
     int | None,
     int | None,
+    str | None,
 ]
 """The fields of a `KafkaRecord`, in its order."""
 
@@ -65,6 +73,20 @@ class KafkaRecord(OutputRecord):
     """The partition; None lets the partitioner choose."""
     offset: int | None = None
     """The offset in the partition; ignored in an output."""
+    topic: str | None = None
+    """The topic that it comes from. In an output, the one that it goes to, if that is another one
+    than it comes from; None for the topic of the sink."""
+    _read_from: str | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def timestamp(self) -> datetime | None:
+        """The timestamp in UTC, as an event time can be.
+
+        Example:
+            >>> KafkaRecord(b"3", timestamp_ms=1_700_000_000_000).timestamp.isoformat()
+            '2023-11-14T22:13:20+00:00'
+        """
+        return None if self.timestamp_ms is None else time_of(self.timestamp_ms * 1_000_000)
 
 
 def packed(record: KafkaRecord) -> bytes:
@@ -76,6 +98,7 @@ def packed(record: KafkaRecord) -> bytes:
         record.timestamp_ms,
         record.partition,
         record.offset,
+        record.topic,
     )
 
 
@@ -86,22 +109,25 @@ def packed_fields(
     timestamp_ms: int | None = None,
     partition: int | None = None,
     offset: int | None = None,
+    topic: str | None = None,
 ) -> bytes:
     """The same for a record that is not made, which would take longer than to pack it."""
     alone = key is None and timestamp_ms is None and partition is None and offset is None
-    if value is not None and alone and not headers:
+    if value is not None and alone and not headers and topic is None:
         return _VALUE_ALONE + value
+    name_of_topic = b"" if topic is None else topic.encode()
     head = _HEAD.pack(
         -1 if partition is None else partition,
         -1 if offset is None else offset,
         -1 if timestamp_ms is None else timestamp_ms,
+        -1 if topic is None else len(name_of_topic),
         -1 if key is None else len(key),
         -1 if value is None else len(value),
         len(headers),
     )
     if not headers:
-        return b"".join((_COMPLETE, head, key or b"", value or b""))
-    parts = [_COMPLETE, head]
+        return b"".join((_COMPLETE, head, name_of_topic, key or b"", value or b""))
+    parts = [_COMPLETE, head, name_of_topic]
     for name, content in headers:
         encoded = name.encode()
         parts.append(_HEADER.pack(len(encoded), -1 if content is None else len(content)))
@@ -111,15 +137,31 @@ def packed_fields(
 
 def unpacked(data: bytes) -> KafkaRecord:
     """The record that `packed` made *data* of."""
-    return KafkaRecord(*unpacked_fields(data))
+    fields = unpacked_fields(data)
+    offset, topic = fields[-2:]
+    return KafkaRecord(*fields, None if offset is None else topic)
+
+
+def as_read(record: KafkaRecord) -> KafkaRecord:
+    """*record* as one that was read: an encoder that returns it does not name its topic.
+
+    Example:
+        >>> read = as_read(KafkaRecord(b"3", topic="orders"))
+        >>> record_of(replace(read, value=b"4")).topic is None
+        True
+        >>> record_of(replace(read, topic="others")).topic
+        'others'
+    """
+    return replace(record, _read_from=record.topic)
 
 
 def unpacked_fields(data: bytes) -> Fields:
     """The arguments of the `KafkaRecord` that `packed` made *data* of."""
     if data[:1] == _VALUE_ALONE:
-        return data[1:], None, (), None, None, None
-    partition, offset, timestamp, key, value, count = _HEAD.unpack_from(data, 1)
-    at = 1 + _HEAD.size
+        return data[1:], None, (), None, None, None, None
+    partition, offset, timestamp, topic, key, value, count = _HEAD.unpack_from(data, 1)
+    of_topic = 1 + _HEAD.size
+    at = of_headers = of_topic + max(topic, 0)
     headers = []
     for _ in range(count):
         name, content = _HEADER.unpack_from(data, at)
@@ -137,12 +179,43 @@ def unpacked_fields(data: bytes) -> Fields:
         None if timestamp < 0 else timestamp,
         None if partition < 0 else partition,
         None if offset < 0 else offset,
+        None if topic < 0 else data[of_topic:of_headers].decode(),
     )
 
 
-def arguments_of(output: bytes) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
-    """Value, key and other arguments of `produce` for a packed record."""
-    value, key, headers, timestamp_ms, partition, _ = unpacked_fields(output)
+def value_in(data: bytes, at: int = 0) -> bytes:
+    r"""The value of the record that `packed` made *data* of, from *at* on; empty in a tombstone.
+
+    Example:
+        >>> value_in(b"..." + packed(KafkaRecord(b"3", key=b"nut")), 3)
+        b'3'
+    """
+    if data[at] == VALUE_ALONE:
+        return data[at + 1 :]
+    length = _HEAD.unpack_from(data, at + 1)[-2]
+    return data[len(data) - length :] if length > 0 else b""
+
+
+def value_and_kept(data: bytes, at: int = 0) -> tuple[bytes, Kept | None]:
+    r"""The same, and what outputs keep: key and timestamp; None if there is a value alone.
+
+    Example:
+        >>> value_and_kept(packed(KafkaRecord(b"3", key=b"nut", timestamp_ms=7000)))
+        (b'3', (b'nut', 7000))
+    """
+    if data[at] == VALUE_ALONE:
+        return data[at + 1 :], None
+    timestamp, key, value = _KEPT.unpack_from(data, at + 1)
+    end = len(data) - value if value > 0 else len(data)
+    kept = data[end - key : end] if key >= 0 else None, timestamp if timestamp > 0 else None
+    return data[end:], kept
+
+
+def arguments_of(
+    output: bytes,
+) -> tuple[str | None, bytes | None, bytes | None, dict[str, Any]]:
+    """Topic, value, key and other arguments of `produce` for a packed record."""
+    value, key, headers, timestamp_ms, partition, _, topic = unpacked_fields(output)
     options: dict[str, Any] = {}
     if partition is not None:
         options["partition"] = partition
@@ -150,7 +223,7 @@ def arguments_of(output: bytes) -> tuple[bytes | None, bytes | None, dict[str, A
         options["timestamp"] = timestamp_ms
     if headers:
         options["headers"] = list(headers)
-    return value, key, options
+    return topic, value, key, options
 
 
 def packed_output(encoded: Any) -> bytes:
@@ -171,17 +244,44 @@ def packed_output(encoded: Any) -> bytes:
     return packed(record_of(encoded))
 
 
+def packed_like(encoded: Any, key: bytes | None, timestamp_ms: int | None) -> bytes:
+    r"""What an encoder means, as bytes, with *key* and *timestamp_ms* where it says nothing.
+
+    A tuple always says which key there is, even if it is None.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: See `record_of`.
+
+    Example:
+        >>> unpacked(packed_like("3", b"nut", 7000)).key
+        b'nut'
+        >>> unpacked(packed_like(("3", None), b"nut", 7000)).key is None
+        True
+    """
+    if type(encoded) is bytes:  # the same as `packed_fields`, in half the time
+        length = -1 if key is None else len(key)
+        head = _HEAD.pack(-1, -1, timestamp_ms or -1, -1, length, len(encoded), 0)
+        return _COMPLETE + head + (key or b"") + encoded
+    record = record_of(encoded)
+    if isinstance(encoded, tuple) or record.key is not None:
+        key = record.key
+    if record.timestamp_ms is not None:
+        timestamp_ms = record.timestamp_ms
+    return packed(replace(record, key=key, timestamp_ms=timestamp_ms))
+
+
 def record_of(encoded: Any) -> KafkaRecord:
     """The record that an encoder means: a value, `(value, key)`, `(value, key, partition)`.
 
     Raises:
         TypeError: It is something else.
-        ValueError: A timestamp, a partition or the name of a header is none.
+        ValueError: A timestamp, a topic, a partition or the name of a header is none.
 
     Example:
         >>> record_of(("3", "nut"))
         KafkaRecord(value=b'3', key=b'nut', headers=(), timestamp_ms=None, partition=None, \
-offset=None)
+offset=None, topic=None)
     """
     if isinstance(encoded, KafkaRecord):
         return KafkaRecord(
@@ -190,6 +290,7 @@ offset=None)
             tuple(map(_header, encoded.headers)),
             _number("timestamp_ms", encoded.timestamp_ms, 1, _LATEST_MS),
             _number("partition", encoded.partition, 0, _LAST_PARTITION),
+            topic=None if encoded.topic == encoded._read_from else _topic(encoded.topic),  # noqa: SLF001
         )
     if not isinstance(encoded, tuple):
         return KafkaRecord(_bytes(encoded))
@@ -215,6 +316,21 @@ def _number(name: str, value: Any, least: int, most: int) -> int | None:
         msg = f"{name} of a record is {value}; expected {least} to {most}, or None"
         raise ValueError(msg)
     return value
+
+
+def _topic(name: Any) -> str | None:
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        msg = f"topic of a record is {name!r:.100}; expected a str or None"
+        raise TypeError(msg)
+    if is_internal(name):
+        msg = f"topic of a record is {name!r}, which belongs to the brokers; expected another"
+        raise ValueError(msg)
+    if is_legal(name):
+        return name
+    msg = f"topic of a record is {name!r:.100}; expected {LEGAL_NAME}, or None"
+    raise ValueError(msg)
 
 
 def _header(header: Any) -> tuple[str, bytes | None]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wallaroo.connectors.kafka.topic import Topic, is_secret
+from wallaroo.connectors.kafka.topic import Topic, is_harmless, is_secret
 from wallaroo.errors import RuntimeFailure, reason_of
 
 VARIABLE = "WALLAROO_KAFKA_SETTINGS"
@@ -94,7 +94,8 @@ def settings_of(topic: Topic, environment: Mapping[str, str] | None = None) -> C
         for number, name, value in _lines(file):
             _check(name, f"{file}:{number}")
             options[name] = value
-            secrets += [value] if is_secret(name) or len(value) > len("false") else []
+            shown = is_harmless(name) or (len(value) <= len("false") and not is_secret(name))
+            secrets += [] if shown else [value]
     for name in topic.settings:
         _check(name, f"the configuration of {topic}")
     options |= topic.settings

@@ -1,28 +1,32 @@
 """Topics as sinks: published outputs in transactions that also hold the next output's number.
 
-The number is stored as an offset of a consumer group that is named after the outbox and the sink: a
-transaction commits it together with the records, or neither. At a start, `init_transactions` fences
-a producer of the same name that is still alive and ends its transaction; then the number says which
-outputs are in the topic already. Outputs that the topic does not take are noted beside it.
+The number is noted with an offset of a consumer group that is named after the outbox and the sink:
+a transaction commits it together with the records, or neither. At a start, `init_transactions`
+fences a producer of the same name that is still alive and ends its transaction; then the number
+says which outputs are in the topic already. Outputs that the topic does not take are noted with it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from wallaroo.connectors.kafka.client import REQUEST_S, TopicClient
+from wallaroo.connectors.kafka.client import LONGEST_PAUSE_S, REQUEST_S, Asked, TopicClient, end_in
+from wallaroo.connectors.kafka.positions import Partition
 from wallaroo.connectors.kafka.problems import KafkaProblem
 from wallaroo.connectors.kafka.records import VALUE_ALONE, KafkaRecord, arguments_of, unpacked
-from wallaroo.connectors.kafka.refused_outputs import RefusedRecord, found_in, noted
 from wallaroo.connectors.kafka.resolve import KafkaSink
+from wallaroo.connectors.kafka.sink_note import RefusedRecord, found_in, noted
+from wallaroo.connectors.kafka.sink_topics import SinkTopics
+from wallaroo.connectors.kafka.stored import whole
+from wallaroo.connectors.kafka.stuck_calls import StuckCall, returned
 from wallaroo.connectors.threads import SinkThread, numbered
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.gateway.outbox.outbox import RefusedOutput
@@ -33,7 +37,7 @@ from wallaroo.system.failpoints import fault
 from wallaroo.user_code.exceptions import short_repr
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Producer
+    from confluent_kafka import KafkaError, Message, Producer
 
 _TRANSACTION_BYTES = 4 * 1024**2
 """Bytes of outputs over which a transaction takes no more."""
@@ -41,19 +45,22 @@ _LEAST_BYTES = 16 * 1024
 """The same after failures: a transaction that takes too long, which brokers end, is halved."""
 _TURN_S = 1.0
 """Longest wait for the brokers, before looking whether to stop."""
-_STUCK_S = 15.0
-"""Seconds after which a call that was given `_TURN_S` will not return."""
 _OF_ONE_RECORD = frozenset(
     {
         *("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_MSG_SIZE"),
-        *("INVALID_TIMESTAMP", "INVALID_RECORD", "_UNKNOWN_PARTITION"),
+        *("INVALID_TIMESTAMP", "INVALID_RECORD"),
     }
 )
 """Errors that one record causes, and that are reported for all records sent with it."""
+_OF_DESTINATION = frozenset({"_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
+"""Errors of an output for a topic or partition that does not exist."""
 _ALL = 1 << 62
 """More outputs than there will ever be."""
 _NUMBER_PARTITION = 0
 """Partition under which the group keeps the number."""
+_END_S = 1.0
+"""Seconds between questions for the end of that partition, at which tools that show the lag of
+groups expect the group's offset."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -65,14 +72,17 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         RuntimeFailure: The extra is not installed, or settings cannot be used.
     """
 
+    LONGEST_PAUSE_S = LONGEST_PAUSE_S
     WAITS = "it waits for the brokers"
 
     def __init__(self, context: ConnectorContext, index: int, sink: KafkaSink) -> None:
         super().__init__(context, index, sink)
-        self._client = TopicClient(sink.topic, self._stopping)
-        self._client.check()
-        self._numbering = f"wallaroo-{self._outbox.identity}-{index}-{sink.name}"
+        unique = f"{self._outbox.identity}-{sink.name}"
+        self._numbering = f"{sink.prefix}-{context.application}-{unique}"
         """Name of the producer and of the group that keeps the number."""
+        self._client = TopicClient(sink.topic, self._stopping, "WRITE", self._numbering)
+        self._client.check()
+        self._topics = SinkTopics(self._client)
         self._reached = self._outbox.delivered_to(index)
         """Number of the next output to write, from 0 on."""
         self._most_bytes = _TRANSACTION_BYTES
@@ -83,21 +93,21 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         self._gathered_bytes = 0
         """Bytes of the outputs that were gathered last."""
         self._group: Any = None
-        self._topic_id = ""
-        """ID of the topic that the current producer writes."""
+        self._noted_end = -1
+        """The group's offset; negative if it has none."""
+        self._asked_end: Asked | None = None
+        self._asked_at = 0.0
         self._in_transaction = self._stuck = False
         self._last = self._size = 0
         """Number of the output that was written last, from 0 on, and its bytes."""
         self._refused: KafkaError | None = None
         """Why a record could not be written."""
+        self._refused_by = sink.topic.name
+        """The topic to which it could not be written."""
         self._aside: dict[int, RefusedRecord] = {}
         """Outputs that are to become dead letters, by their numbers, from 0 on."""
         self._refusals = 0
         """Outputs that were refused since the gateway started."""
-        self._partitions: list[int] = []
-        """Partitions that the topic is known to have."""
-        self._has_no_more = False
-        """Whether these are all, as brokers have said since the transaction began."""
         self._bytes = self._transactions = 0
         self._thread.start()
 
@@ -115,6 +125,7 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
                 self._check(producer)
                 if not (deliveries := self._gathered(self._most_bytes)):
                     self.problem = None
+                    self._follow_end(producer)
                     continue
                 self._gathered_bytes = sum(len(one.outputs.data) for one in deliveries)
                 if self._sink.transactions:
@@ -139,9 +150,10 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         """
         from confluent_kafka import KafkaException
 
-        self._topic_id, self._partitions = self._client.describe()
+        self._topics.open()
         self._refused, self._in_transaction, self._stuck = None, False, False
-        own: dict[str, Any] = {"on_delivery": self._on_refused}
+        self._refused_by = self._sink.topic.name
+        own: dict[str, Any] = {"on_delivery": self._on_delivery}
         if self._sink.transactions:
             own["transactional.id"] = self._numbering
         producer = self._client.producer(**own)
@@ -162,52 +174,85 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
 
     def _resume(self) -> None:
         """Find out which outputs are in the topic already, and which it has refused."""
-        from confluent_kafka import KafkaError, TopicPartition
+        from confluent_kafka import KafkaException, TopicPartition
 
         with contextlib.closing(self._client.consumer(self._numbering)) as consumer:
             at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION)
-            (found,) = consumer.committed([at], REQUEST_S)
+            try:
+                (found,) = consumer.committed([at], REQUEST_S)
+            except KafkaException as error:  # it was not answered; the consumer tells why
+                event = consumer.poll(0)
+                why = None if event is None else event.error()
+                raise self._client.problem(why or error.args[0]) from error
+            if found.error is not None:
+                raise self._client.problem(found.error)
             self._group = consumer.consumer_group_metadata()
         delivered = self._outbox.delivered_to(self._index)
         self._reached = delivered
+        number, codes = found_in(found.metadata or "")
+        self._noted_end = found.offset
         if found.offset >= 0:
             what = f"{self._sink.topic}, by the number that its brokers keep,"
-            self._reached = self._not_below_delivered(
-                found.offset, what, skips=self._sink.skips_lost
-            )
+            self._reached = self._not_below_delivered(number, what, skips=self._sink.skips_lost)
         elif delivered:
             log.warning(
                 "sink has no number",
                 **self._names(),
                 reason=f"the brokers keep no number of the sink, and {delivered:,} outputs were "
-                "delivered: it has expired, or the topic is another one",
+                "delivered: it has expired, or the topic or prefix has changed",
                 effect=f"the sink continues with output {delivered + 1:,}",
             )
-        for number, code in found_in(found.metadata or "").items():
-            if number >= delivered and number not in self._aside:
-                reason = str(self._client.problem(KafkaError(code)))
-                self._aside[number] = RefusedRecord(code, reason)
+        for refused, code in codes.items():
+            if refused >= delivered and refused not in self._aside:
+                self._aside[refused] = RefusedRecord(code)
 
     def _write_in_transaction(self, producer: Producer, deliveries: Sequence[Delivery]) -> int:
         """Write outputs with the number after the last, which is returned."""
-        from confluent_kafka import TopicPartition
-
         producer.begin_transaction()
         self._in_transaction = True
         fault("kafka-sink-after-begin")
         number = self._produce(producer, deliveries)
         self._flush(producer)
         fault("kafka-sink-after-flush")
+        self._commit(producer, number)
+        self._transactions += 1
+        return number
+
+    def _commit(self, producer: Producer, number: int) -> None:
+        """Commit the open transaction with the *number* of the next output."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        end = max(self._end(), 0)
         codes = {refused: why.code for refused, why in self._aside.items() if refused < number}
-        at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION, number, noted(codes))
+        at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION, end, noted(number, codes))
         send = producer.send_offsets_to_transaction
-        self._until_answered(producer, lambda wait_s: send([at], self._group, wait_s))
+        try:
+            self._until_answered(producer, lambda wait_s: send([at], self._group, wait_s))
+        except KafkaException as error:  # records are there, but their topic may not be read
+            access = "READ" if self._refused is None else "WRITE"
+            client = self._topics.client(self._refused_by)
+            raise client.problem(error.args[0], access) from error
         fault("kafka-sink-before-commit")
         self._until_answered(producer, producer.commit_transaction)
         self._in_transaction = False
         fault("kafka-sink-after-commit")
-        self._transactions += 1
-        return number
+        self._noted_end = end
+
+    def _end(self) -> int:
+        """The end of the partition with which the number is noted, as last answered."""
+        found = None if self._asked_end is None else end_in(self._asked_end)
+        if time.monotonic() - self._asked_at >= _END_S:
+            at = Partition(self._sink.topic.name, _NUMBER_PARTITION)
+            self._asked_end = self._client.ask_ends([at], committed=False)[at]
+            self._asked_at = time.monotonic()
+        return self._noted_end if found is None else found
+
+    def _follow_end(self, producer: Producer) -> None:
+        """Move the group's offset to the end of the partition, while there are no outputs."""
+        if 0 <= self._noted_end != self._end():
+            producer.begin_transaction()
+            self._in_transaction = True
+            self._commit(producer, self._reached)
 
     def _produce(self, producer: Producer, deliveries: Sequence[Delivery]) -> int:
         """Hand records to the client, except those that the topic has, or does not take.
@@ -218,9 +263,10 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         """
         from confluent_kafka import KafkaException
 
-        topic, produce, nothing = self._sink.topic.name, producer.produce, dict[str, Any]()
+        own, produce, nothing = self._sink.topic.name, producer.produce, dict[str, Any]()
         reached, left, aside = self._reached, self._most_outputs, self._aside
-        self._has_no_more = False
+        self._topics.begin()
+        topic: str | None
         value: bytes | None
         key: bytes | None
         for delivery in deliveries:
@@ -230,56 +276,57 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
             start = ends[skipped - 1] if skipped else 0
             for number, end in enumerate(ends[skipped : skipped + left], begin + skipped):
                 if data[start] == VALUE_ALONE:
-                    value, key, options = data[start + 1 : end], None, nothing
+                    topic, value, key, options = own, data[start + 1 : end], None, nothing
                 else:
-                    value, key, options = arguments_of(data[start:end])
+                    topic, value, key, options = arguments_of(data[start:end])
+                    topic = topic or own
                 self._last, self._size = number, end - start
-                while number not in aside and self._has_partition(number, options):
+                while number not in aside:
                     try:
-                        produce(topic, value, key, **options)
-                        self._bytes += end - start
+                        # no call for most outputs, of which each takes less than a microsecond
+                        is_anywhere = topic is own and "partition" not in options
+                        if is_anywhere or self._has_place(number, topic, options):
+                            produce(topic, value, key, **options)
+                            self._bytes += end - start
                         break
                     except BufferError:
                         self._check(producer, _TURN_S)
+                    except KafkaProblem:
+                        if number == self._reached:
+                            raise
+                        return number
                     except KafkaException as error:
-                        if self._is_refused(number, error.args[0]):
+                        if self._is_refused(number, error.args[0], topic):
                             break
                         if number == self._reached:
-                            self._on_refused(error.args[0], None)
-                            raise
+                            self._note_refusal(error.args[0], topic)
+                            raise self._problem_of_refusal() from error
                         return number
                 start, reached = end, number + 1
             left -= min(left, len(ends) - skipped)
         return reached
 
-    def _has_partition(self, number: int, options: dict[str, Any]) -> bool:
-        """Whether the topic has the partition of output *number*; if not, it is refused.
+    def _has_place(self, number: int, topic: str, options: dict[str, Any]) -> bool:
+        """Whether *topic* exists, and the partition of output *number*; if not, it is refused.
 
         Raises:
-            KafkaProblem: No broker says which partitions there are.
+            KafkaException: They do not, and outputs are not set aside.
+            KafkaProblem: The topic cannot be written now, or no broker says whether it exists.
         """
-        from confluent_kafka import KafkaError
+        from confluent_kafka import KafkaError, KafkaException
 
-        wanted = options.get("partition")
-        if wanted is None or wanted in self._partitions or not self._sink.sets_aside:
+        if (why := self._topics.refusal(topic, options.get("partition"))) is None:
             return True
-        if not self._has_no_more:
-            _, self._partitions = self._client.describe()
-            self._has_no_more = True
-            return self._has_partition(number, options)
-        reason = (
-            f"partition {wanted} does not exist: {self._sink.topic} has {len(self._partitions)} "
-            "partitions; add some, or let the encoder return another one"
-        )
-        self._refuse(number, RefusedRecord(KafkaError._UNKNOWN_PARTITION, reason))  # noqa: SLF001
+        if not self._sink.sets_aside:
+            raise KafkaException(KafkaError(why.code))
+        self._refuse(number, why)
         return False
 
-    def _is_refused(self, number: int, error: KafkaError) -> bool:
-        """Whether output *number*, which has caused *error*, becomes a dead letter."""
-        name = error.name()
-        if not self._sink.sets_aside or name not in _OF_ONE_RECORD or name == "_UNKNOWN_PARTITION":
+    def _is_refused(self, number: int, error: KafkaError, topic: str) -> bool:
+        """Whether output *number* for *topic*, which caused *error*, becomes a dead letter."""
+        if not self._sink.sets_aside or error.name() not in _OF_ONE_RECORD:
             return False
-        reason = f"{self._size:,} bytes: {self._client.problem(error)}"
+        reason = f"{self._size:,} bytes: {self._topics.client(topic).problem(error)}"
         self._refuse(number, RefusedRecord(error.code(), reason))
         return True
 
@@ -293,28 +340,31 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
             return []
         outputs = numbered(deliveries)
         return [
-            self._letter(number, unpacked(outputs[number]), why.reason)
+            self._letter(number, unpacked(outputs[number]), why)
             for number, why in sorted(self._aside.items())
             if number in outputs
         ]
 
-    def _letter(self, number: int, record: KafkaRecord, reason: str) -> RefusedOutput:
-        letter, data = self._set_aside(number + 1, record.value or b"", reason)
+    def _letter(self, number: int, record: KafkaRecord, why: RefusedRecord) -> RefusedOutput:
+        from confluent_kafka import KafkaError
+
+        topic = record.topic or self._sink.topic.name
+        client = self._topics.client(topic)
+        reason = why.reason or str(client.problem(KafkaError(why.code)))
+        letter = self._set_aside(number + 1, record.value or b"", reason).letter
         key = None if record.key is None else short_repr(record.key)
-        return RefusedOutput(letter._replace(key=key), data)
+        return RefusedOutput(letter._replace(key=key), whole(replace(record, topic=topic)))
 
     def _flush(self, producer: Producer) -> None:
         """Wait until the brokers have all records.
 
         Raises:
-            KafkaProblem: They refuse one, the topic is another one, or the sink is to stop.
+            KafkaProblem: They refuse one, a topic is another one, or the sink is to stop.
         """
         while producer.flush(_TURN_S):
             self._check(producer)
-            topic_id, _ = self._client.describe()  # librdkafka waits long for a deleted topic
-            if topic_id != self._topic_id:  # and may never find the leaders of one made anew
-                msg = f"{self._sink.topic} was deleted and recreated; it is opened again"
-                raise KafkaProblem(msg)
+            # librdkafka waits long for a deleted topic, and may never find the leaders of a new one
+            self._topics.check()
         self._check(producer)
 
     def _check(self, producer: Producer, wait_s: float = 0.0) -> None:
@@ -324,8 +374,10 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
             KafkaProblem: A record was refused, no broker answers, or the sink is to stop.
         """
         producer.poll(wait_s)
-        if self._refused is not None:
-            raise self._client.problem(self._refused)
+        if self._refused is not None and not (
+            self._sink.transactions and _is_given_up(self._refused)
+        ):
+            raise self._problem_of_refusal()
         self._client.give_up()
         if self._client.last_error is not None:
             raise self._client.problem(self._client.last_error)
@@ -351,35 +403,29 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
                 return
 
     def _called(self, call: Callable[[float], None]) -> None:
-        """Call *call* in a thread, as librdkafka may never return from it.
-
-        It does so if the group's coordinator was restarted since the number was last sent: its
-        cache still has the closed connection.
-        """
-        raised: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                call(_TURN_S)
-            except BaseException as error:
-                raised.append(error)
-
-        thread = threading.Thread(target=run, name=f"sink-{self._index}-call", daemon=True)
-        thread.start()
-        thread.join(_STUCK_S)
-        if thread.is_alive():
+        """Call *call* with a time limit; the client is replaced if it does not return."""
+        try:
+            returned(lambda: call(_TURN_S), f"sink-{self._index}-call")
+        except StuckCall:
             self._stuck = True
             msg = f"the client for {self._sink.topic} does not return; it is replaced"
-            raise KafkaProblem(msg)
-        if raised:
-            raise raised[0]
+            raise KafkaProblem(msg) from None
 
     @property
     def _progress(self) -> object:
         return self._reached + self._refusals
 
-    def _on_refused(self, error: KafkaError | None, _record: object) -> None:
-        self._refused = self._refused or error
+    def _on_delivery(self, error: KafkaError | None, record: Message[Any, Any]) -> None:
+        if error is not None:
+            self._note_refusal(error, record.topic() or self._sink.topic.name)
+
+    def _note_refusal(self, error: KafkaError, topic: str) -> None:
+        if self._refused is None:
+            self._refused, self._refused_by = error, topic
+
+    def _problem_of_refusal(self) -> KafkaProblem:
+        assert self._refused is not None
+        return self._topics.client(self._refused_by).problem(self._refused)
 
     def _reason(self, error: BaseException) -> str | None:
         return None if self._stopping.is_set() else self._client.reason(error)
@@ -387,9 +433,9 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
     def _failed(self, reason: str, next_try_s: float = 0.0) -> None:
         self._client.errors += 1
         self._most_bytes = max(self._gathered_bytes // 2, _LEAST_BYTES)
-        if self._refused is not None and self._refused.name() in _OF_ONE_RECORD:
+        if self._refused is not None and self._refused.name() in _OF_ONE_RECORD | _OF_DESTINATION:
             alone, self._most_outputs = self._most_outputs == 1, 1
-            if alone and self._is_refused(self._last, self._refused):
+            if alone and self._is_refused(self._last, self._refused, self._refused_by):
                 return
             if alone:
                 reason = f"output {self._last + 1:,} ({self._size:,} bytes): {reason}"
@@ -397,6 +443,11 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
 
 
 open_sink = KafkaSinkWriter
+
+
+def _is_given_up(error: KafkaError) -> bool:
+    """Whether *error* is that of a record whose transaction failed: its next call tells why."""
+    return error.name() in {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
 
 
 def _ends(delivery: Delivery) -> list[int]:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from wallaroo.api.class_api import EncoderClass
+from wallaroo.api.class_api import AnyEncoder
 from wallaroo.api.connectors import AnySink, AnySource, Row
-from wallaroo.api.durations import AnyDuration
-from wallaroo.api.functions import Encoder, In_contra, Result_co
+from wallaroo.api.durations import AnyDuration, EventTime
+from wallaroo.api.functions import In_contra, Result_co
 from wallaroo.api.places import calling_place
-from wallaroo.api.windows import EventTime
 
 if TYPE_CHECKING:
     import pyarrow
@@ -113,7 +112,7 @@ class ParquetSinkConfig(AnySink[In_contra]):
     def __init__(
         self,
         directory: str | os.PathLike[str],
-        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        encoder: AnyEncoder[In_contra],
         *,
         schema: pyarrow.Schema | None = None,
         rows: int = 100_000,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.system.atomic_write import write_durably
+from wallaroo.system.atomic_write import wait_until_durable, write_durably
 from wallaroo.system.failpoints import fault
 from wallaroo.system.private_files import as_outside
 
@@ -99,11 +99,7 @@ class FileSeries:
         hidden = self._directory / f".{name}"
         if hidden.exists():
             hidden.replace(self._directory / name)
-        opened = os.open(self._directory, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+        wait_until_durable(self._directory)
 
     def _noted(self) -> dict[str, Any]:
         try:

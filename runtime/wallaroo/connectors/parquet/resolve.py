@@ -33,8 +33,6 @@ class ParquetSink(Sink):
     """Rows after which a file is complete."""
     seconds: float = 10.0
     """Seconds after which a file is complete."""
-    skips_lost: bool = False
-    """Whether to go on if the directory has lost outputs that were delivered."""
 
     @property
     def where(self) -> str:  # noqa: D102
@@ -64,7 +62,7 @@ def sink(config: ParquetSinkConfig[Any], context: SinkContext) -> ParquetSink:
         config.schema,
         config.rows,
         config.seconds,
-        config.on_lost == "skip",
+        skips_lost=config.on_lost == "skip",
     )
 
 

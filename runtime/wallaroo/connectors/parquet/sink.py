@@ -31,7 +31,7 @@ class ParquetSinkWriter(SinkThread[ParquetSink]):
 
     def __init__(self, context: ConnectorContext, index: int, sink: ParquetSink) -> None:
         super().__init__(context, index, sink)
-        self._series = f"{self._outbox.identity[:_SERIES_LETTERS]}-{index}"
+        self._series = self._outbox.numbering(sink.name, _SERIES_LETTERS)
         self._files = 0
         self._thread.start()
 

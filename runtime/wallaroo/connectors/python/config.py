@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wallaroo.api.class_api import EncoderClass, PayloadDecoder
+from wallaroo.api.class_api import AnyEncoder, PayloadDecoder
 from wallaroo.api.connectors import AnySink, AnySource, MessageSource, OutputSink
-from wallaroo.api.durations import AnyDuration
-from wallaroo.api.functions import Encoder, In_contra, Result_co
+from wallaroo.api.durations import AnyDuration, EventTime
+from wallaroo.api.functions import In_contra, Result_co
 from wallaroo.api.places import calling_place
-from wallaroo.api.windows import EventTime
 
 
 class SourceConfig(AnySource[Result_co]):
@@ -52,9 +51,7 @@ class SinkConfig(AnySink[In_contra]):
 
     connector = __package__
 
-    def __init__(
-        self, sink: OutputSink, encoder: Encoder[In_contra, Any] | EncoderClass[In_contra]
-    ) -> None:
+    def __init__(self, sink: OutputSink, encoder: AnyEncoder[In_contra]) -> None:
         self.sink = sink
         self.encoder = encoder
         self.place = calling_place()

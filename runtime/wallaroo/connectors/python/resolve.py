@@ -21,6 +21,7 @@ class CustomSource(Source):
 
     connector = __package__
     refuses = True
+    tells_end = True
     framing: Framing
     reader: MessageSource[Any] = field(compare=False)
     gives_messages: bool = False

@@ -27,7 +27,7 @@ class PythonSinkWriter(SinkThread[CustomSink]):
 
     def __init__(self, context: ConnectorContext, index: int, sink: CustomSink) -> None:
         super().__init__(context, index, sink)
-        self._numbering = f"{self._outbox.identity}-{index}-{sink.name}"
+        self._numbering = f"{self._outbox.identity}-{sink.name}"
         self._thread.start()
 
     def _work(self) -> None:

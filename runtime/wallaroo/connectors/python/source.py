@@ -44,6 +44,8 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
 
     def _read(self) -> None:
         """Take messages until they end, or until stopped."""
+        if not self._tables_are_read():
+            return
         try:
             source, position = self._source, _unpickled(self._reached)
             if self._turn is None:
@@ -55,6 +57,7 @@ class PythonSourceReader(SourceThread[CustomSource, bytes]):
                     at_end.callback(close)
                 for item, at in self._timed(self._items(messages)):
                     if item is None:
+                        self._tables.note_read(self._index)
                         self._rest()
                         self._stopping.wait(_IDLE_S)
                     elif not self._take(*item, at):

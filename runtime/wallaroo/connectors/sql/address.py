@@ -51,14 +51,9 @@ class Database:
                 # else a statement for many rows, which cannot have equal keys twice
                 use_insertmanyvalues=not self._sink.key,
             )
-        except ImportError as error:
-            msg = (
-                f"sink {self._sink.name!r} needs the driver of {self._sink.where}, which is not "
-                f"installed: {error}"
-            )
         except (sqlalchemy.exc.ArgumentError, TypeError, ValueError) as error:
             msg = f"sink {self._sink.name!r}: url cannot be used: {self.redacted(str(error))}"
-        raise RuntimeFailure(msg)
+            raise RuntimeFailure(msg) from None
 
     def _password(self) -> str:
         file = self._sink.password_file

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from wallaroo.api.class_api import EncoderClass
+from wallaroo.api.class_api import AnyEncoder
 from wallaroo.api.connectors import AnySink
-from wallaroo.api.functions import Encoder, In_contra
+from wallaroo.api.functions import In_contra
 from wallaroo.api.places import calling_place
 from wallaroo.api.secret_files import secret_file
 
@@ -50,7 +50,7 @@ class SQLSinkConfig(AnySink[In_contra]):
         self,
         url: str,
         table: str,
-        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        encoder: AnyEncoder[In_contra],
         *,
         schema: str | None = None,
         key: Sequence[str] = (),

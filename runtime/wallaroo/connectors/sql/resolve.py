@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,13 @@ from wallaroo.resolution.sinks import SinkContext
 _URL = re.compile(r"(?P<dialect>\w+)(\+\w+)?://(?P<user>[^/@]*@)?(?P<rest>.*)", re.DOTALL)
 _PASSWORD = re.compile(r"password|passwd|secret|sslkey", re.IGNORECASE)
 """Names of arguments that are secrets."""
+_PACKAGES = {
+    "mysqldb": "mysqlclient",
+    "psycopg": "psycopg[binary]",
+    "psycopg2": "psycopg2-binary",
+    "pymysql": "pymysql",
+}
+"""What to install for a driver, by SQLAlchemy's name of it."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,6 @@ class SQLSink(Sink):
     """Arguments of the driver."""
     sets_aside: bool = True
     """Whether outputs that are refused become dead letters."""
-    skips_lost: bool = False
-    """Whether to go on if the database has lost outputs that were delivered."""
 
     @property
     def where(self) -> str:  # noqa: D102
@@ -47,10 +53,10 @@ class SQLSink(Sink):
         return f"table {self.full_name} of {database.partition('?')[0]}"
 
     def check(self) -> None:
-        """Check that the extra is installed.
+        """Check that the extra and the driver are installed.
 
         Raises:
-            RuntimeFailure: It is not.
+            RuntimeFailure: They are not.
         """
         if importlib.util.find_spec("sqlalchemy") is None:
             msg = (
@@ -58,6 +64,24 @@ class SQLSink(Sink):
                 "pip install 'wallaroo[sql]'"
             )
             raise RuntimeFailure(msg)
+        sqlalchemy: Any = importlib.import_module("sqlalchemy")
+        driver = ""
+        try:
+            # the rest of the URL can have variables, which only the gateway knows
+            dialect = sqlalchemy.make_url(f"{self.url.partition(':')[0]}://").get_dialect()
+            driver = dialect.driver
+            dialect.import_dbapi()
+        except sqlalchemy.exc.ArgumentError as error:
+            msg = f"sink {self.name!r}: url cannot be used: {error}"
+        except ImportError as error:
+            package = _PACKAGES.get(driver)
+            msg = (
+                f"sink {self.name!r} needs the driver of {self.where}, which is not installed: "
+                f"{f'pip install {package!r}' if package else error}"
+            )
+        else:
+            return
+        raise RuntimeFailure(msg)
 
     @property
     def label(self) -> str:  # noqa: D102
@@ -84,7 +108,7 @@ def sink(config: SQLSinkConfig[Any], context: SinkContext) -> SQLSink:
         config.password_file,
         config.options,
         config.on_refused == "set-aside",
-        config.on_lost == "skip",
+        skips_lost=config.on_lost == "skip",
     )
 
 

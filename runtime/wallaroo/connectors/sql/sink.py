@@ -38,7 +38,7 @@ class SQLSinkWriter(SinkThread[SQLSink]):
     def __init__(self, context: ConnectorContext, index: int, sink: SQLSink) -> None:
         super().__init__(context, index, sink)
         self._database = Database(sink)
-        self._numbering = f"{self._outbox.identity}-{index}"
+        self._numbering = self._outbox.numbering(sink.name)
         self._rows = self._transactions = 0
         self._thread.start()
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from wallaroo.api.addresses import host_of, port_of
-from wallaroo.api.class_api import EncoderClass
+from wallaroo.api.class_api import AnyEncoder
 from wallaroo.api.connectors import AnySink
-from wallaroo.api.functions import Encoder, In_contra
+from wallaroo.api.functions import In_contra
 from wallaroo.api.places import calling_place
 from wallaroo.api.secret_files import secret_file
 
@@ -48,7 +47,7 @@ class SSESinkConfig(AnySink[In_contra]):
         self,
         host: str,
         port: int | str,
-        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        encoder: AnyEncoder[In_contra],
         *,
         path: str = "/",
         event: str | None = None,

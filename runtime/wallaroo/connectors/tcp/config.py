@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 from wallaroo.api.addresses import host_of, port_of
-from wallaroo.api.class_api import DecoderClass, EncoderClass, PayloadDecoder
+from wallaroo.api.class_api import AnyEncoder, DecoderClass, PayloadDecoder
 from wallaroo.api.connectors import AnySink, AnySource
-from wallaroo.api.functions import Decoder, Encoder, In_contra, Result_co
+from wallaroo.api.functions import Decoder, In_contra, Result_co
 from wallaroo.api.keywords import keyword_aliases
 from wallaroo.api.places import calling_place
 
@@ -175,7 +175,7 @@ class TCPSinkConfig(AnySink[In_contra]):
         self,
         host: str,
         port: int | str,
-        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        encoder: AnyEncoder[In_contra],
         *,
         sequenced: bool = False,
     ) -> None:

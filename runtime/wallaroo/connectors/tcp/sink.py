@@ -255,7 +255,7 @@ class TCPSender:
         self._connection, self._lost = connection, self._loop.create_future()
         if self._sink.sequenced:
             self._answers = b""
-            name = f"{self._outbox.identity}/{self._index}".encode()
+            name = self._outbox.numbering(self._sink.name).encode()
             self._give(memoryview(sequenced(0, [name])))
             self._loop.add_reader(connection, self._guarded, self._hear)
         for sent in self._flight:  # what the last connection left unacknowledged

@@ -15,7 +15,7 @@ import resource
 import socket
 import threading
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -67,6 +67,7 @@ class TCPListener(SourceConnector):
 
     def __init__(self, context: ConnectorContext, sources: Mapping[int, TCPSource]) -> None:
         self._tls, self._journal, self.limits = context.source_tls, context.journal, context.limits
+        self._tables = context.tables
         self.load = Load(self.limits)
         self._repeats = Repeats()
         self._sources = sources
@@ -87,13 +88,18 @@ class TCPListener(SourceConnector):
     async def start(self) -> None:
         """See `SourceConnector.start`."""
         for index, source in self._sources.items():
-            listener = socket_of(source, "source", "--in")
+            waits = bool(self._tables.awaited_by(index))
+            listener = socket_of(source, "source", "--in", listens=not waits)
             listener.setblocking(False)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted ones have it
             for option, value in _KEEPALIVE.items():
                 listener.setsockopt(socket.IPPROTO_TCP, option, value)
             self._listeners[index] = listener
-            self._loop.add_reader(listener, self._accept, index, source, listener)
+            if waits:
+                begin = functools.partial(self._in_loop, self._begin, index, source, listener)
+                self._tables.call_when_read(index, begin)
+            else:
+                self._loop.add_reader(listener, self._accept, index, source, listener)
             if self._idle_look is None:
                 self._look_for_idle()
             self.addresses[index] = listener.getsockname()[:2]
@@ -130,16 +136,14 @@ class TCPListener(SourceConnector):
 
     def on_room(self) -> None:
         """See `SourceConnector.on_room`."""
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._resume)
+        self._in_loop(self._resume)
 
     def on_accepted(self, positions: Mapping[StreamName, int]) -> None:
         """See `SourceConnector.on_accepted`."""
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            if threading.get_ident() == self._thread:
-                self._loop.call_soon(self.streams.accepted, positions)
-            else:
-                self._loop.call_soon_threadsafe(self.streams.accepted, positions)
+        if threading.get_ident() == self._thread:
+            self._loop.call_soon(self.streams.accepted, positions)
+        else:
+            self._in_loop(self.streams.accepted, positions)
 
     def time(self) -> float:
         """Now, by the loop's clock."""
@@ -194,6 +198,23 @@ class TCPListener(SourceConnector):
         for connection in list(self._connections):
             connection.close()
         await asyncio.sleep(0)
+
+    def _in_loop(self, act: Callable[..., object], *arguments: Any) -> None:
+        """Let the loop call *act*; for any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(act, *arguments)
+
+    def _begin(self, index: int, source: TCPSource, listener: socket.socket) -> None:
+        """Listen at last, unless stopped meanwhile."""
+        if self._listeners.get(index) is not listener:
+            return
+        try:
+            listener.listen(BACKLOG)
+        except OSError as error:  # another process listens there now
+            log.warning("source cannot listen", source=source.name, reason=reason_of(error))
+            self._loop.call_later(_PAUSE_S, self._begin, index, source, listener)
+        else:
+            self._loop.add_reader(listener, self._accept, index, source, listener)
 
     def _look_for_idle(self) -> None:
         """Close connections that were silent for too long, and check again later."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from wallaroo.api.class_api import EncoderClass
+from wallaroo.api.class_api import AnyEncoder
 from wallaroo.api.connectors import AnySink
-from wallaroo.api.functions import Encoder, In_contra
+from wallaroo.api.functions import In_contra
 from wallaroo.api.places import calling_place
 from wallaroo.api.secret_files import secret_file
 
@@ -49,7 +49,7 @@ class WebhookSinkConfig(AnySink[In_contra]):
     def __init__(
         self,
         url: str,
-        encoder: Encoder[In_contra, Any] | EncoderClass[In_contra],
+        encoder: AnyEncoder[In_contra],
         *,
         batch: int = 1,
         batch_format: Literal["lines", "array"] = "lines",

@@ -40,7 +40,7 @@ class WebhookSinkWriter(SinkThread[WebhookSink]):
         self._on_failure, outbox = context.on_failure, context.outbox
         self._common = prepared(sink)
         self._client = WebhookClient(sink, self._common, context.sink_tls)
-        self._series = f"{outbox.identity}-{index}"
+        self._series = outbox.numbering(sink.name)
         self._first = outbox.sent_to(index) + 1
         """Number of the first output that the receiver may not have at the start."""
         self._refused: list[RefusedOutput] = []

@@ -25,18 +25,18 @@ export function makeCharts() {
 export function drawCharts(points, snapshot) {
   const times = points.map((point) => point.time);
   const selected = $("pipeline").value;
-  const column = (value) => points.map(value);
+  const column = (value) => points.map((point) => value(point) ?? null); // nothing is drawn where nothing is known
   plots.rate.setData([times, ...application.pipelines.map((name) => column((point) => point.pipelines[name]?.in))]);
   plots.latency.setData([times, ...PARTS.map((part) => column((point) => point.pipelines[selected]?.[part]))]);
   plots.backlog.setData([times, column((point) => point.backlog), column((point) => point.undelivered)]);
-  const last = points.at(-1);
-  if (!last?.pipelines[selected]) {
+  const known = points.findLastIndex((point) => point.pipelines[selected]), last = points[known];
+  if (!last) {
     for (const id of Object.keys(plots)) say(id, "", "No figures yet: the application has not answered.");
     return;
   }
   queueMicrotask(() => { // after the plots have processed the data
     for (const plot of Object.values(plots)) {
-      if (plot.cursor.idx == null) plot.setLegend({ idx: times.length - 1 });
+      if (plot.cursor.idx == null) plot.setLegend({ idx: known });
     }
   });
   const has = (value) => points.some((point) => value(point) > 0);
@@ -49,7 +49,9 @@ export function drawCharts(points, snapshot) {
     has((point) => point.backlog + point.undelivered) ? "" : waitsNothing(snapshot, why));
 }
 
-export function pointsOf(id) { return plots[id].data[0].length; }
+export function valuesOf(id) { return plots[id].data[1]; }
+
+export function axisOf(id) { return plots[id].axes[1]; }
 
 export function scaleOf(id) {
   const { distr, min, max } = plots[id].scales.y;
@@ -118,7 +120,11 @@ function logarithmic() {
       distr: 3, log: 10,
       range: (_, low, high) => (low > 0 ? [floor(low), Math.max(floor(high * 0.9999) * 10, floor(low) * 10)] : [1e-3, 1]),
     },
-    axis: () => ({ splits: (_, axis, low, high) => decades(low, high), values: (_, ticks) => ticks.map(round) }),
+    axis: () => ({
+      splits: (_, axis, low, high) => decades(low, high),
+      filter: (_, ticks) => ticks, // or every second one would be null
+      values: (_, ticks) => ticks.map(round),
+    }),
   };
 }
 

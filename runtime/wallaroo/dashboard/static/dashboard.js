@@ -62,7 +62,8 @@ events.addEventListener("error", () => {
 function take(latest) {
   if (latest.version !== application.version) return location.reload(); // the run goes on as another application
   snapshot = latest;
-  if (!snapshot.away) points.push(snapshot.point); // or the last point would come again
+  const point = snapshot.away ? { time: snapshot.time, pipelines: {} } : snapshot.point;
+  if (point.time > (points.at(-1)?.time ?? 0)) points.push(point); // or it is in the history
   if (points.length > MAX_POINTS) points.splice(0, points.length - MAX_POINTS);
   show();
 }
@@ -107,11 +108,13 @@ function show() {
   const slow = Math.max(...pipelines.map((one) => one.p99 ?? -1));
   const middle = Math.max(...pipelines.map((one) => one.p50 ?? -1));
   const [source, sink] = [snapshot.sources, snapshot.sinks].map((ends) => ends.find((end) => end.problem));
+  const waits = snapshot.sources.some((one) => one.waits);
   if (snapshot.away) setState("bad", "gateway away");
   else if (snapshot.paused_since !== null) setState("waiting", "paused");
   else if (snapshot.interruption) setState("bad", "query not running");
   else if (source) setState("bad", `source ${source.name} is failing`);
   else if (sink) setState("bad", `sink ${sink.name} takes nothing`);
+  else if (waits) setState("waiting", "reading tables");
   else if (workers.alive < workers.wanted) setState("waiting", "workers missing");
   else if (backlog.seconds > 60) setState("waiting", "falling behind");
   else setState("good", entering > 0 ? "running" : "idle");
@@ -173,10 +176,11 @@ function total(count) {
   return cell;
 }
 
-function end({ where, problem, ended }, name) {
+function end({ where, problem, ended, waits }, name) {
   const cell = element("td", name);
   cell.append(element("div", where, "quiet"));
   if (problem) cell.append(element("div", problem, "problem"));
+  else if (waits) cell.append(element("div", waits, "quiet"));
   else if (ended) cell.append(element("div", "ended", "quiet"));
   return cell;
 }

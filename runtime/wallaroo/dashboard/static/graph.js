@@ -25,7 +25,7 @@ export function drawGraph(application, target) {
     const height = Math.max(...rows.values()) * (HEIGHT + GAP_Y) - GAP_Y;
     const lane = { x: 2, y, width: (widest + 1) * (WIDTH + GAP_X) - GAP_X + 2 * PAD - 4, height: height + TITLE + PAD, rx: 8 };
     below.append(svgElement("rect", { class: "lane", ...lane }));
-    below.append(text(PAD, y + 15, `pipeline ${group.pipelines.join(", ")}`, "group"));
+    below.append(text(PAD, y + 15, short(`pipeline ${group.pipelines.join(", ")}`, lane.width / 7), "group"));
     y += height + TITLE + PAD + 20;
     const here = states.filter((state) => ofGroup(firstUser(state)) === number);
     const taken = new Set();
@@ -39,7 +39,7 @@ export function drawGraph(application, target) {
   });
   const right = Math.max(...[...positions.values()].map(([x]) => x)) + WIDTH + PAD;
   svg.setAttribute("viewBox", `0 0 ${right} ${y - 8}`);
-  svg.style.maxWidth = `${right * 1.15}px`;
+  [svg.style.minWidth, svg.style.maxWidth] = [`${right * 0.9}px`, `${right * 1.15}px`]; // letters that can be read
 
   const rates = new Map();
   for (const edge of edges) {
@@ -53,8 +53,8 @@ export function drawGraph(application, target) {
     const [x1, y1, x2, y2] = [start[0] + WIDTH, start[1] + HEIGHT / 2, end[0], end[1] + HEIGHT / 2];
     const bend = Math.max(30, (x2 - x1) / 2);
     const path = svgElement("path", { class: "flow", "marker-end": "url(#head)", d: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2 - 5} ${y2}` });
-    const rate = text(x1 + GAP_X / 2 - 2, (y1 + (x2 - x1 > GAP_X + 1 ? y1 : y2)) / 2 - 8, "", "rate", "middle");
-    const label = text(x1 + GAP_X / 2 - 2, (y1 + y2) / 2 + 17, short(edge.label, 14), "detail", "middle");
+    const rate = text(x1 + GAP_X / 2 - 2, (y1 + (x2 - x1 > GAP_X + 1 ? y1 : y2)) / 2 - 8, "", "rate", GAP_X - 8);
+    const label = text(x1 + GAP_X / 2 - 2, (y1 + y2) / 2 + 17, short(edge.label, 14), "detail", GAP_X - 8);
     below.append(path);
     above.append(rate, label);
     if (!rates.has(edge.start)) rates.set(edge.start, []);
@@ -70,13 +70,14 @@ export function drawGraph(application, target) {
     const box = node.kind === "state"
       ? svgElement("path", { d: `M0 8c0-10 ${WIDTH}-10 ${WIDTH} 0V${HEIGHT - 8}c0 10-${WIDTH} 10-${WIDTH} 0Z` })
       : svgElement("rect", { width: WIDTH, height: HEIGHT, rx: node.kind.includes("step") ? 9 : 3 });
-    const metric = text(WIDTH / 2, 53, "", "metric", "middle");
-    shape.append(title, box, text(WIDTH / 2, 21, short(node.name, 24), "", "middle"),
-      text(WIDTH / 2, 37, short(node.detail, 27), "detail", "middle"), metric);
+    const metric = text(WIDTH / 2, 53, "", "metric", WIDTH - 12);
+    shape.append(title, box, text(WIDTH / 2, 21, short(node.name, 24), "", WIDTH - 12),
+      text(WIDTH / 2, 37, short(node.detail, 27), "detail", WIDTH - 12), metric);
     above.append(shape);
     metrics.set(node.id, { metric, kind });
   }
   target.replaceChildren(svg);
+  svg.querySelectorAll("[data-room]").forEach(fit);
   return { rates, metrics };
 }
 
@@ -94,11 +95,12 @@ export function showMetrics({ rates, metrics }, nodes, format) {
     const parts = [];
     if (kind === "store" && node.kept_messages != null) parts.push(`${format.count(node.kept_messages)} kept of ${format.count(node.entities ?? 0)} keys`);
     else if (kind === "store") parts.push(node.open_windows == null ? `${format.count(node.entities ?? 0)} entities` : `${format.count(node.open_windows)} open of ${format.count(node.entities ?? 0)} keys`);
-    else if (node.microseconds != null) parts.push(`${format.micros(node.microseconds)}${node.set_aside || node.late ? "" : " per message"}`);
+    else if (node.microseconds != null && !(node.set_aside && node.late)) parts.push(`${format.micros(node.microseconds)}${node.set_aside || node.late ? "" : " per message"}`);
     if (node.set_aside) parts.push(`${format.count(node.set_aside)} dead-lettered`);
     if (node.late) parts.push(`${format.count(node.late)} late`);
     metric.textContent = parts.join(" · ");
     metric.classList.toggle("problem", Boolean(node.set_aside));
+    fit(metric);
   }
 }
 
@@ -125,10 +127,17 @@ function arrowHead() {
   return defs;
 }
 
-function text(x, y, content, kind, anchor = "start") {
-  const element = svgElement("text", { x, y, class: kind, "text-anchor": anchor });
+// A text that begins at a place; with room in which to fit, one that has its middle there.
+function text(x, y, content, kind, room) {
+  const element = svgElement("text", { x, y, class: kind, lengthAdjust: "spacingAndGlyphs" });
+  if (room) [element.dataset.room, element.style.textAnchor] = [room, "middle"];
   element.textContent = content;
   return element;
+}
+
+function fit(element) {
+  element.removeAttribute("textLength");
+  if (element.getComputedTextLength() > element.dataset.room) element.setAttribute("textLength", element.dataset.room);
 }
 
 function svgElement(name, attributes = {}) {

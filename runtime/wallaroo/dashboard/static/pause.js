@@ -55,6 +55,7 @@ export function noticesOf(snapshot) {
   if (interruption) notices.push(["bad", capital(interruption)]);
   for (const source of snapshot.sources) {
     if (source.problem) notices.push(["bad", `Source ${source.name} (${source.where}) cannot be read: ${source.problem}`]);
+    if (source.waits) notices.push(["waiting", `Source ${source.name} ${source.waits}.`]);
   }
   for (const sink of snapshot.sinks) {
     if (sink.problem) notices.push(["bad", `Sink ${sink.name} (${sink.where}) takes nothing, and its outputs wait on disk: ${sink.problem}`]);

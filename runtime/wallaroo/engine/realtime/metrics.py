@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Histogram, Sample
 from wallaroo.wire.chunk_messages import News, Publication
-from wallaroo.wire.records import FailedMessage
+from wallaroo.wire.records import FailedMessage, Kind
 
 _KEPT_PUBLICATIONS = 30
 """Number of recent publications to keep individually."""
@@ -40,7 +40,7 @@ class EngineMetrics:
         self._lock = threading.Lock()
         self._published_at = self._epoch_at = time.monotonic()
         self._publications: deque[Publication] = deque(maxlen=_KEPT_PUBLICATIONS)
-        self._errors: dict[tuple[str, str, str], KnownError] = {}
+        self._errors: dict[Kind, KnownError] = {}
         self._sizes = Histogram(catalogue.PUBLICATION_MESSAGES)
         self._run_s = Histogram(catalogue.PUBLICATION_SECONDS, "run")
         self._commit_s = Histogram(catalogue.PUBLICATION_SECONDS, "commit")
@@ -89,9 +89,7 @@ class EngineMetrics:
         with self._lock:
             return sorted(self._errors.values(), key=lambda error: -error.last)
 
-    def _note_error(
-        self, kind: tuple[str, str, str], count: int, example: FailedMessage | None
-    ) -> None:
+    def _note_error(self, kind: Kind, count: int, example: FailedMessage | None) -> None:
         known, now = self._errors.pop(kind, None), time.time()
         if known is not None:
             latest = known.example if example is None else example

@@ -75,7 +75,7 @@ class Partition:
         self._files = None if job.files is None else SharedFiles(job.files)
         serializer = EntitySerializer.of(program, job.entity_limit_bytes)
         saved = Program(program.application, job.buckets)
-        self._state = PartitionState(serializer, saved.bucket_in)
+        self._state = PartitionState(serializer, saved.bucket_in, saved.bucket_of)
         self._results = ChunkResults()
         levels = range(1, program.levels.count + 1)
         self._buckets = {level: self._state.bucket_for_level() for level in levels}
@@ -116,10 +116,8 @@ class Partition:
         """Note the entities for commands that read them while the application is stopped."""
         if chunk == self._noted:  # with the first bucket
             return
-        self._noted, state = chunk, self._state
-        note(
-            self._checkpoint, self._number, self._partitions, chunk, state.serializer, state.bucket
-        )
+        self._noted = chunk
+        note(self._checkpoint, self._number, self._partitions, chunk, self._state)
 
     def _open(self, bucket: int) -> None:
         head, rows = None, list[LogRow]()

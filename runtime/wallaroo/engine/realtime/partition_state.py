@@ -8,6 +8,7 @@ three times the size of its entities is replaced by one record of all of them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.state_records import unpacked_changes
 from wallaroo.dataflow.user_logs import log_event
 from wallaroo.engine.realtime.frames import Appended
+from wallaroo.engine.realtime.other_states import OtherStates
 from wallaroo.errors import RuntimeFailure
 
 MIN_LOG_BYTES = 64 * 1024
@@ -32,11 +34,19 @@ class PartitionState:
     Args:
         serializer: Knows the state partitions, and how their entities are saved.
         bucket_in: From state partition and key to the bucket in the state store.
+        bucket_of: From key to bucket, for states that the application does not have.
     """
 
-    def __init__(self, serializer: EntitySerializer, bucket_in: Callable[[int, Any], int]) -> None:
+    def __init__(
+        self,
+        serializer: EntitySerializer,
+        bucket_in: Callable[[int, Any], int],
+        bucket_of: Callable[[Any], int],
+    ) -> None:
         self.serializer = serializer
         self._bucket_in = bucket_in
+        self.others = OtherStates(bucket_of)
+        """What there is of states that the application does not have."""
         self.bucket = Bucket([{} for _ in serializer.partitions])
         """The entities."""
         self.log_bytes = 0
@@ -68,7 +78,7 @@ class PartitionState:
         self._heads[bucket] = head or Head.of(log)
         self.log_bytes += self._heads[bucket].log_bytes
         for record in checked(log, head, records):
-            self.serializer.apply(record, self.bucket)
+            self.serializer.apply(record, self.bucket, functools.partial(self.others.read, bucket))
 
     def check_age(self, chunk: int) -> None:
         """Refuse buckets that are older than the end of *chunk*, at which all were saved.
@@ -81,7 +91,7 @@ class PartitionState:
 
     def apply(self, record: bytes) -> None:
         """Take in the published changes of a chunk."""
-        self.serializer.apply(record, self.bucket)
+        self.serializer.apply(record, self.bucket, self.others.note)
         for name, changes in unpacked_changes(record).items():
             if name in self.serializer.partitions:
                 number = self.serializer.partitions.index(name)
@@ -127,6 +137,7 @@ class PartitionState:
         """Count changes from here: those before are in the state store."""
         for keys in (*self._changed, *self._forgotten):
             keys.clear()
+        self.others.saved()
         self._answers = None
         self.log_bytes = sum(head.log_bytes for head in self._heads.values())
 
@@ -151,7 +162,8 @@ class PartitionState:
         found: dict[int, Appended] = {}
         outgrown: dict[int, Appended] = {}
         for bucket, (changes, unloaded) in self._by_bucket().items():
-            record = self.serializer.record(changes, unloaded, grown=False)
+            others = self.others.lacking(bucket)
+            record = self.serializer.record(changes, unloaded, grown=False, others=others)
             head = self._heads[bucket].appended(record, chunk)
             found[bucket] = Appended(head, record)
             if head.log_bytes > max(MIN_LOG_BYTES, 3 * head.base_bytes):
@@ -183,6 +195,8 @@ class PartitionState:
                     changes.changed[number][key] = entities[key]
                 elif (one := self.bucket.unloaded.get((number, key))) is not None:
                     unloaded[number, key] = one
+        for bucket in self.others.changed:
+            made.setdefault(bucket, (Changes.none(count), {}))
         return made
 
     def _bases(self, buckets: Iterable[int]) -> dict[int, bytes]:
@@ -203,7 +217,9 @@ class PartitionState:
                 unloaded[bucket][where] = one
                 self._add_time(chosen[bucket], *where)
         return {
-            bucket: self.serializer.record(changes, unloaded[bucket], grown=False)
+            bucket: self.serializer.record(
+                changes, unloaded[bucket], grown=False, others=self.others.all_of(bucket)
+            )
             for bucket, changes in chosen.items()
         }
 

@@ -45,7 +45,7 @@ class Reports:
         """Log the failed and dropped messages of what was published."""
         tally = news.tally
         for example in tally.examples:
-            if self._repeats.show((example.pipeline, example.step, example.place)):
+            if self._repeats.show(example.kind):
                 fields = _fields(example)
                 message = fields.pop("message")
                 log.warning("message set aside", **fields)

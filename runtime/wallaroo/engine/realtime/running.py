@@ -240,7 +240,8 @@ class RunningEngine:
         Args:
             application: The application.
             program: The same, ready to run.
-            between: Called while nothing runs.
+            between: Called while nothing runs. If it raises, the code is not taken, and `failure`
+                starts the query again with the previous one.
 
         Raises:
             RuntimeFailure: It could not be started.

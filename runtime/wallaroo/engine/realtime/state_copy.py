@@ -15,8 +15,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from wallaroo.dataflow.buckets import Bucket, Changes
-from wallaroo.dataflow.entities import EntitySerializer
+from wallaroo.dataflow.buckets import Changes
+from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.errors import RuntimeFailure
 from wallaroo.wire.chunk_messages import CheckpointPosition
 
@@ -32,26 +32,26 @@ def note(
     partition: int,
     of: int,
     chunk: int,
-    serializer: EntitySerializer,
-    bucket: Bucket,
+    state: PartitionState,
 ) -> None:
-    """Note the entities in *bucket*, or that they are too many.
+    """Note all entities of a partition, or that they are too many.
 
     Args:
         checkpoint: Directory of the query's checkpoint.
         partition: Number of the partition.
         of: Number of partitions.
         chunk: Chunk at the end of which these are the entities.
-        serializer: Knows how entities are saved.
-        bucket: All entities of the partition.
+        state: The entities, also those of states that the application does not have.
     """
-    file = checkpoint / _FOLDER / str(partition)
+    file, bucket = checkpoint / _FOLDER / str(partition), state.bucket
     record = None
-    if sum(map(len, bucket.entities)) <= _MOST_ENTITIES:
-        none: list[set[Any]] = [set() for _ in serializer.partitions]
+    if sum(map(len, bucket.entities)) + len(state.others) <= _MOST_ENTITIES:
+        none: list[set[Any]] = [set() for _ in bucket.entities]
         with contextlib.suppress(RuntimeFailure):  # an entity that cannot be saved
             changes = Changes(bucket.entities, none, dict(bucket.times))
-            record = serializer.record(changes, bucket.unloaded, grown=False)
+            record = state.serializer.record(
+                changes, bucket.unloaded, grown=False, others=state.others.all_of()
+            )
     fresh = file.with_name(f".{file.name}.new")
     try:
         if record is None or len(record) > _MOST_BYTES:

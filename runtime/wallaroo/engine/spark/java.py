@@ -34,7 +34,8 @@ _PY4J = logging.getLogger("py4j")
 MIN_VERSION = 17
 """Oldest Java version that Spark 4 supports."""
 
-_START_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 300.0
+"""Seconds for its start, which takes 1 to 3, on a machine with much else to do."""
 _END_TIMEOUT_S = 60.0
 _LAST_LINES_S = 2.0
 """Time to read the remaining output after the virtual machine has ended."""
@@ -191,6 +192,8 @@ class Java:
     ) -> None:
         java = find_java()
         records = any(option.startswith("-XX:AOTMode=") for option in options)
+        # what it has recorded is written at its end
+        self._end_timeout_s = None if records else _END_TIMEOUT_S
         cached = [] if records else using(java, class_path(jars))
         self._home = home_of(java)
         self._directory = tempfile.TemporaryDirectory(prefix="wallaroo-java-")
@@ -350,7 +353,7 @@ class Java:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(_END_TIMEOUT_S)
+            self._process.wait(self._end_timeout_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

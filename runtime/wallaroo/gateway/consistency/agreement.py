@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from wallaroo.errors import ACCEPT, RESTORE
-from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.damage import LOG, check_contents
 from wallaroo.gateway.journal.openings import Opening, departure, is_known
-from wallaroo.gateway.store import Reading, Store
+from wallaroo.gateway.log.recovery import rehearsed
+from wallaroo.gateway.reading import Reading
+from wallaroo.gateway.store import Store
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
 
 
@@ -77,13 +79,25 @@ class Holdings:
         return self.forgotten.get(progress.run or "", 0) > progress.chunk
 
 
-def read_held(directory: Path) -> Holdings:
-    """What the log in *directory* holds, which may be in use; one that is missing holds nothing.
+def read_held(directory: Path, *, skips: bool = False) -> Holdings:
+    """What a gateway will find in the log in *directory*, which nobody has open.
+
+    Args:
+        directory: The gateway's directory; a log that is missing holds nothing.
+        skips: Whether the gateway will set damage aside.
 
     Raises:
-        DamagedLog: It is not as it was written.
+        DamagedLog: The gateway will refuse the log.
     """
-    return held_by(Reading(directory / LOG))
+    return held_by(read_log(directory, skips=skips))
+
+
+def read_log(directory: Path, *, skips: bool = False) -> Reading:
+    """The log that a gateway will find in *directory*; see `read_held`."""
+    file = directory / LOG
+    reading = Reading(file, records=rehearsed(file, skips=skips))
+    check_contents(file, reading.contents, reading.outbox)
+    return reading
 
 
 def held_by(store: Store | Reading) -> Holdings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Protocol
 
@@ -14,6 +15,10 @@ from wallaroo.gateway.outbox.outbox import Outbox
 _REPLAY_BYTES = 4 * 1024 * 1024
 """Bytes of letters that arrive again in one transaction."""
 _ACCEPT_TIMEOUT_S = 60.0
+
+
+class _NoSource(RuntimeFailure):
+    """The application has no source for messages that are to be replayed."""
 
 
 class DeadLetterActions(Protocol):
@@ -64,7 +69,8 @@ class StoredDeadLetterActions:
         """See `DeadLetterActions.replay_letters`.
 
         Raises:
-            RuntimeFailure: The journal did not take them; they are replayed at the next start.
+            RuntimeFailure: The application has no source of their name; or the journal did not take
+                them, and they are replayed at the next start.
         """
         count = 0
         with self._replaying:
@@ -85,12 +91,21 @@ class StoredDeadLetterActions:
                 letters.note_replays(last)  # the letters may be those of an older copy, or none
                 begun = letters.replays()
             for replay in begun:
-                self._finish(replay)
+                with contextlib.suppress(_NoSource):  # there was one when it began
+                    self._finish(replay)
 
     def _finish(self, replay: int) -> int:
         """Let the letters of a replay arrive, unless they have arrived; then delete them."""
         with self._outbox.dead_letters() as letters:
-            source, frames = letters.frames(replay)
+            name, frames = letters.frames(replay)
+            if (source := self._journal.source_number(name)) is None:
+                letters.give_up_replay(replay)
+        if source is None:
+            msg = (
+                f"the application has no source {name!r}, of which {len(frames)} of the messages "
+                "are; choose others with --source, or start it with one of that name"
+            )
+            raise _NoSource(msg)
         stream = StreamName(source, REPLAYS)
         if self._journal.stream_positions.last(stream) < replay:
             self._journal.submit(source, len(frames), b"".join(frames), (stream, replay))

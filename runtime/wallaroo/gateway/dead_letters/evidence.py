@@ -68,7 +68,7 @@ class EvidenceFinder:
                 msg = (
                     f"stopped because of --on-error: a message of source {name!r}, "
                     f"pipeline {letter.pipeline!r}, step {letter.step!r}, {letter.place}: "
-                    f"{letter.error}; the message: {letter.message}"
+                    f"{letter.error}" + f"; the message: {letter.message}" * bool(letter.message)
                 )
                 raise Stopped(" ".join(msg.split()))
             if policy is Policy.SET_ASIDE:

@@ -282,9 +282,9 @@ class DeadLetterStore:
         """
         condition, values = choice.condition()
         rows = self._database.execute(
-            "SELECT id, source, bytes FROM letter "
+            "SELECT id, source_name, bytes FROM letter "
             f"WHERE {condition} AND header IS NOT NULL AND replay IS NULL AND id <= ? "
-            "ORDER BY source, id",
+            "ORDER BY source_name, id",
             [*values, last],
         )
         chosen: list[int] = []
@@ -310,12 +310,16 @@ class DeadLetterStore:
         )
         return [replay for (replay,) in rows]
 
-    def frames(self, replay: int) -> tuple[int, list[bytes]]:
-        """Source and frames of a replay."""
+    def frames(self, replay: int) -> tuple[str, list[bytes]]:
+        """Name of the source, and frames of a replay."""
         rows = self._database.execute(
-            "SELECT source, frame FROM letter WHERE replay = ? ORDER BY id", (replay,)
+            "SELECT source_name, frame FROM letter WHERE replay = ? ORDER BY id", (replay,)
         ).fetchall()
         return rows[0][0], [frame for _, frame in rows]
+
+    def give_up_replay(self, replay: int) -> None:
+        """Note that the letters of a replay do not arrive again."""
+        self._database.execute("UPDATE letter SET replay = NULL WHERE replay = ?", [replay])
 
     def end_replay(self, replay: int) -> int:
         """Delete the letters of a replay, which have arrived; returns how many there were."""

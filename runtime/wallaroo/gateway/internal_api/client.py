@@ -17,13 +17,16 @@ from wallaroo.wire.checkpoint_progress import CheckpointProgress
 _RELEASE_S = 5.0
 """Seconds to wait for the answer to a release: a pod that ends has only so much time."""
 
+_STATUS_S = 10.0
+"""Seconds to wait for a status: who watches a gateway is to see soon that it stands still."""
+
 
 class GatewayClient(GatewayConnection):
     """Everything that a gateway offers; implements `DeadLetterActions`."""
 
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds now."""
-        status = self._ask("status", {})
+        status = self._ask("status", {}, answer_s=_STATUS_S)
         sources = tuple(SourceStatus(**source) for source in status.pop("sources"))
         sinks = tuple(SinkStatus(**sink) for sink in status.pop("sinks"))
         return GatewayStatus(sources=sources, sinks=sinks, **status)

@@ -38,6 +38,11 @@ class GatewayStatus:
     dead_letters_gone: int = 0
     """Dead letters dropped because they were too old or too many."""
 
+    @property
+    def waiting(self) -> str:
+        """Which sources wait for tables; empty if none does."""
+        return "; ".join(f"source {one.name!r} {one.waits}" for one in self.sources if one.waits)
+
 
 @dataclass(frozen=True)
 class SourceStatus:
@@ -56,6 +61,8 @@ class SourceStatus:
     """Times that reading has failed since its last message."""
     problem: str | None = None
     """Why it failed last; None if it has not since its last message."""
+    waits: str | None = None
+    """For which tables it waits, as a predicate; None if it does not wait."""
 
 
 @dataclass(frozen=True)

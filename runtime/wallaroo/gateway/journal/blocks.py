@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from wallaroo.gateway.entries import MESSAGES, Messages, block_in, messages_in
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import SKIPPED
+from wallaroo.gateway.numbering import Numbering
 from wallaroo.wire.records import TICK_SOURCE, Block
 
 _MEMORY_BYTES = 32 * 1024**2
@@ -27,10 +28,11 @@ class Blocks:
 
     Args:
         log: Where they are.
+        numbering: What numbers of sources mean there.
     """
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, log: Log, numbering: Numbering) -> None:
+        self._log, self._numbering = log, numbering
         self._firsts, self._addresses = array("Q"), array("Q")
         """Offsets of some records, and their addresses."""
         self._counted: deque[tuple[int, int]] = deque()
@@ -125,7 +127,7 @@ class Blocks:
                 if entry.first > reached or reached >= end:
                     break
                 reached = entry.end
-                yield block_in(record.payload)
+                yield self._numbering.at(record.address).block(block_in(record.payload))
                 if reached >= end:
                     return
         if reached < end:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from wallaroo.gateway.entries import (
@@ -28,6 +28,7 @@ from wallaroo.gateway.journal.openings import Opening, departure, opened_anew
 from wallaroo.gateway.journal.request_keys import KeyedRequest, RequestKeys
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waiting, WriteBuffer
+from wallaroo.gateway.numbering import Numbering
 from wallaroo.gateway.silence import Silence
 from wallaroo.gateway.writer import LogWriter
 from wallaroo.wire.records import TICK_SOURCE, Block
@@ -50,6 +51,7 @@ class Journal:
     Args:
         writer: Writes the log.
         limits: Its bounds.
+        numbering: What numbers of sources mean.
         clock: Returns the wall clock, in nanoseconds since the Unix epoch; the journal goes by the
             steady clock that it makes of it.
         uptime: Returns how long the machine has been running.
@@ -59,12 +61,12 @@ class Journal:
         self,
         writer: LogWriter,
         limits: JournalLimits,
+        numbering: Numbering,
         clock: Callable[[], int] = time.time_ns,
         uptime: Callable[[], Uptime] = uptime,
     ) -> None:
         self._writer, self._changed = writer, writer.changed
-        self.sources: Sequence[str] = ()
-        """Names of the application's sources, by index."""
+        self._numbering = numbering
         self.on_room: Callable[[], None] = lambda: None
         """Called when there is room again after `submit` told that there was none."""
         self.on_accepted: Callable[[Mapping[StreamName, int]], None] = lambda _positions: None
@@ -74,7 +76,7 @@ class Journal:
         )
         """How much of each stream of the acknowledged protocol is on disk."""
         self._request_keys = RequestKeys()
-        self._blocks = Blocks(writer.log)
+        self._blocks = Blocks(writer.log, numbering)
         self._ahead = Ahead()
         self.clock = SteadyClock(clock, uptime)
         """The clock by which messages arrive and ticks come."""
@@ -144,7 +146,6 @@ class Journal:
             self.silence.stored(values.get("held", ()), values["clock"][0])
         if "openings" in values:
             self._openings = [Opening(*one) for one in values["openings"]]
-            self.silence.names = values.get("sources", ())
         if "consumed" in values:
             self._consumed = values["consumed"]
         if "forget" in values:
@@ -162,7 +163,6 @@ class Journal:
             end: Offset after the last one that was ever accepted, if the log lacks it.
         """
         self.clock.resume(self._clock_stored)
-        self.silence.names = self.sources
         self.silence.resume()
         if max(end, processed) > self._end:  # the last ones are missing, or were damaged
             self._skip(max(end, processed))
@@ -184,8 +184,8 @@ class Journal:
     def open_anew(self) -> None:
         """Note that the journal is opened to be written."""
         self._openings = opened_anew(self._openings, self._consumed, self._end)
-        noted = pack_noted(openings=self._openings, sources=self.sources)
-        self._writer.append(NOTED, noted)
+        noted = pack_noted(openings=self._openings, names=self._numbering.names)
+        self._numbering.opened(self._writer.append(NOTED, noted))
 
     def tables(self) -> dict[str, Any]:
         """What is to be known of the messages before the next record, as plain JSON values."""
@@ -320,7 +320,8 @@ class Journal:
         stored = self._clock_stored
         if at_once or stored is None or reading.time_ns - stored.time_ns >= _CLOCK_STORED_EVERY_NS:
             self._clock_stored = reading
-            now, held = [reading.time_ns, *reading.uptime], self.silence.held(TICK_SOURCE)
+            now = [reading.time_ns, *reading.uptime]
+            held = self.silence.held(TICK_SOURCE, reading.time_ns)
             self.silence.stored(held, reading.time_ns)
             noted = {"clock": now, "held": held} if held else {"clock": now}
             self._writer.append_unsynced(NOTED, pack_noted(**noted))
@@ -502,6 +503,15 @@ class Journal:
         """Where to resume reading the source called *source*; None for its beginning."""
         with self._changed:
             return self._reached.get(source)
+
+    def unread(self, sources: Iterable[str]) -> list[str]:
+        """Names with a position at which no source of *sources* resumes, in order."""
+        with self._changed:
+            return sorted(self._reached.keys() - set(sources))
+
+    def source_number(self, name: str) -> int | None:
+        """The number of the source called *name*; None if the application has none."""
+        return self._numbering.number("sources", name)
 
     def request_keys(self, source: int) -> dict[bytes, tuple[bytes, int]]:
         """Digest and number of the messages of each key of *source*, the oldest first."""

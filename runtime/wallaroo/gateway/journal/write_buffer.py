@@ -93,8 +93,8 @@ class WriteBuffer:
     def __init__(self, limits: JournalLimits, ahead: Ahead, clock: Callable[[], int]) -> None:
         self._limits = limits
         self._clock = clock
-        self.held: Callable[[int], Held] = lambda _source: ()
-        """Says for how long a source was held."""
+        self.held: Callable[[int, int], Held] = lambda _source, _now_ns: ()
+        """Says for how long a source was held until now."""
         self._last_ns = 0
         """Arrival of the last message: the time of arrival does not run backwards."""
         self._blocks: list[Waiting] = []
@@ -134,7 +134,7 @@ class WriteBuffer:
             last.data += data
             last.stream_position = stream_position
         else:
-            held = self.held(source)
+            held = self.held(source, now_ns)
             last = Waiting(source, now_ns, count, data, stream_position, reached, held)
             self._blocks.append(last)
         if request is not None:
@@ -150,8 +150,9 @@ class WriteBuffer:
             or last.source != source
             or len(last.data) > _GATHER_BYTES
         ):
-            held = self.held(source)
-            last = Waiting(source, self._arrival(), 0, bytearray(), held=held)
+            now_ns = self._arrival()
+            held = self.held(source, now_ns)
+            last = Waiting(source, now_ns, 0, bytearray(), held=held)
             self._blocks.append(last)
         last.count += 1
         last.data += message

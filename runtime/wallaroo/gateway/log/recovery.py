@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 from wallaroo.gateway.log.disk import Disk, content, write_all
@@ -264,3 +265,49 @@ class Recovery:
             return content(self._disk, descriptor, length)
         finally:
             self._disk.close(descriptor)
+
+
+def rehearsed(directory: Path, *, skips: bool) -> Iterator[Record]:
+    """Yield the records that `Log.recover` will, of a log that nobody has open; change nothing.
+
+    Args:
+        directory: The directory of the log; there are no records if it is missing.
+        skips: Whether damaged records will be skipped.
+
+    Raises:
+        DamagedLog: Records that were on disk are not there as written, and are not skipped.
+    """
+    disk = _Unchanged()
+    recovery = Recovery(disk, directory, (lambda _: b"") if skips else None, lambda _: 0)
+    try:
+        yield from recovery.records()
+    finally:
+        for segment in recovery.segments[-1:]:
+            if segment.descriptor >= 0:
+                disk.close(segment.descriptor)
+
+
+class _Unchanged(Disk):
+    """A disk that stays as it is."""
+
+    def make_directory(self, directory: Path) -> None:
+        """Do nothing."""
+
+    def unlink(self, file: Path) -> None:
+        """Do nothing."""
+
+    def sync_directory(self, directory: Path) -> None:
+        """Do nothing."""
+
+    @staticmethod
+    def pwritev(_descriptor: int, buffers: Any, _offset: int, _flags: int = 0, /) -> int:
+        """Write nothing, and return the length of all."""
+        return sum(map(len, buffers))
+
+    @staticmethod
+    def fdatasync(_descriptor: Any, /) -> None:
+        """Do nothing."""
+
+    @staticmethod
+    def truncate(_descriptor: int, _length: int, /) -> None:
+        """Do nothing."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 from zlib import crc32
 
 from wallaroo.gateway.log.disk import Disk, content
@@ -66,13 +66,86 @@ def _pinned_segments(disk: Disk, directory: Path, stack: contextlib.ExitStack) -
     return pinned
 
 
+class PinnedLog:
+    """A log whose segments stay as they are, whatever its owner does; a context manager.
+
+    Those that the owner releases take space until the block, or this process, ends.
+
+    Args:
+        directory: The directory of the log; its owner may append and release.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory, self._disk = directory, Disk()
+        self._opened = contextlib.ExitStack()
+        self._segments: list[_Pinned] = []
+
+    def __enter__(self) -> Self:
+        self._segments = _pinned_segments(self._disk, self._directory, self._opened)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._opened.close()
+
+    def extend(self) -> bool:
+        """Also pin the segments that have begun since; returns whether there is no gap before."""
+        found = _pinned_segments(self._disk, self._directory, self._opened)
+        last = self._segments[-1].first if self._segments else 0
+        self._segments += [segment for segment in found if segment.first > last]
+        return not last or any(segment.first == last for segment in found)
+
+    @property
+    def size(self) -> int:
+        """Bytes that a copy has at most."""
+        return sum(self._disk.size(segment.descriptor) for segment in self._segments)
+
+    def copy(
+        self, is_beyond: Callable[[Record], bool], to: Callable[[int, str, int], None]
+    ) -> tuple[bytes, int]:
+        """Copy the records that the log has at some moment after it was pinned.
+
+        Args:
+            is_beyond: Whether a record is left out, and with it all that follow.
+            to: Copies, from a descriptor, to the file of a name, the first bytes, that many.
+
+        Returns:
+            Name of the log, and number of the last record; 0 if there is none.
+
+        Raises:
+            DamagedLog: Records that were on disk are missing, or are not as they were written.
+        """
+        scanned, last = _Scan(self._disk), 0
+        for record in scanned.records(self._segments):
+            if is_beyond(record):
+                end = record.address
+                break
+            last = record.number
+        else:
+            end = scanned.end
+        heads = [
+            head
+            for file, _, descriptor in self._segments
+            if (head := parsed_head(content(self._disk, descriptor, HEAD_BYTES), file)) is not None
+        ]
+        ends = [*(head.address for head in heads[1:]), end]
+        for segment, head, stop in zip(self._segments, heads, ends, strict=False):
+            if head.address < end:
+                length = HEAD_BYTES + min(stop, end) - head.address
+                to(segment.descriptor, segment.file.name, length)
+        return heads[0].name if heads else b"", last
+
+
 class _Scan:
-    """Reads one segment after the other."""
+    """Reads one segment after the other.
+
+    Attributes:
+        end: Address after the last record of the segments that are read.
+    """
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._previous: Head | None = None
-        self._end = 0
+        self.end = 0
         self._chain = ANY
 
     def records(self, segments: Sequence[_Pinned]) -> Iterator[Record]:
@@ -93,7 +166,7 @@ class _Scan:
         return self._previous is None or (
             head.name == self._previous.name
             and (head.previous, head.previous_address) == self._previous[1:3]
-            and head.address == self._end
+            and head.address == self.end
             and self._chain in {head.chain, ANY}
         )
 
@@ -119,4 +192,4 @@ class _Scan:
                 raise damage_at(segment.file, extent, at, number, stop)
             is_suspected = True
             data = content(self._disk, segment.descriptor)
-        self._end, self._chain = at + shift, chain
+        self.end, self._chain = at + shift, chain

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wallaroo.gateway.entries import Published, changes_in, query_sum
@@ -174,18 +174,17 @@ class ChunkTable:
         return self._addresses[0] if self._addresses else None
 
 
-def joined(chunks: Sequence[FinishedChunk]) -> Iterator[Outputs]:
-    """The outputs of *chunks*, those for one sink in pieces of moderate size, in order."""
+def joined(every: Iterable[Outputs]) -> Iterator[Outputs]:
+    """*every* output, those for one sink in pieces of moderate size, in order."""
     gathered: dict[int, list[Outputs]] = {}
     sizes: dict[int, int] = {}
-    for chunk in chunks:
-        for outputs in chunk.outputs:
-            size = sizes.get(outputs.sink, 0)
-            if size and size + len(outputs.data) > _PIECE_BYTES:
-                yield _piece(gathered.pop(outputs.sink))
-                size = 0
-            gathered.setdefault(outputs.sink, []).append(outputs)
-            sizes[outputs.sink] = size + len(outputs.data)
+    for outputs in every:
+        size = sizes.get(outputs.sink, 0)
+        if size and size + len(outputs.data) > _PIECE_BYTES:
+            yield _piece(gathered.pop(outputs.sink))
+            size = 0
+        gathered.setdefault(outputs.sink, []).append(outputs)
+        sizes[outputs.sink] = size + len(outputs.data)
     for parts in gathered.values():
         yield _piece(parts)
 

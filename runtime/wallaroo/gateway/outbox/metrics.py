@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from wallaroo.gateway.numbering import TAKEN
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import LATENCY_BOUNDS_S, Metric
 from wallaroo.metrics.samples import Distribution, HotKey, Sample
@@ -24,8 +25,6 @@ _FADING_NS = 150_000_000
 """Time between two fadings at least; longer if nothing is published."""
 _LATENCY_SUM = -1
 """In the place of a bucket of latencies: the sum of all."""
-_TAKEN = "taken"
-"""In the place of a metric: outputs that receivers have taken, by sink."""
 _Count = tuple[str, tuple[str | int, ...]]
 
 
@@ -99,13 +98,13 @@ class MetricsTable:
 
     def add_taken(self, sink: int, outputs: int) -> None:
         """Add outputs that the receiver of *sink* has taken."""
-        self._figures[_TAKEN, (sink,)] += outputs
+        self._figures[TAKEN, (sink,)] += outputs
 
     @property
     def taken(self) -> Counter[int]:
         """Outputs that receivers have taken, by sink."""
         figures = self._figures.items()
-        return Counter({int(of[0]): n for (name, of), n in figures if name == _TAKEN})
+        return Counter({int(of[0]): n for (name, of), n in figures if name == TAKEN})
 
     def hot_keys(self) -> list[HotKey]:
         """The keys with the most messages, the first first."""

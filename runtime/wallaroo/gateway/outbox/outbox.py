@@ -8,19 +8,22 @@ outputs keep their order for each sink; nothing is delivered before it is on dis
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import sqlite3
 import threading
 import time
 import uuid
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import structlog
 
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
+from wallaroo.gateway.dead_letters.letter_outputs import LetterOutputs
 from wallaroo.gateway.dead_letters.letters import Letter
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.dead_letters.store import DeadLetterStore
@@ -47,10 +50,15 @@ from wallaroo.gateway.outbox.metrics import MetricsTable
 from wallaroo.gateway.outbox.queues import Delivery, OutputQueues, Waiting
 from wallaroo.gateway.writer import LogWriter
 from wallaroo.metrics.samples import HotKey, Sample
+from wallaroo.model.application import Application
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.records import FailedMessage, Outputs, Tally
 
 log = structlog.get_logger("wallaroo.gateway")
+
+
+_Added = tuple[Piece, int, Outputs]
+"""Outputs that were appended to the log, and their address."""
 
 
 class RefusedOutput(NamedTuple):
@@ -101,6 +109,10 @@ class Outbox:
         self._on_added: dict[int, Callable[[], None]] = {}
         """Called when a sink has outputs."""
         self._closing = False
+        self._unreleased = 0
+        """Dead letters of outputs that are not on disk yet, and so in no queue."""
+        self.letter_outputs = LetterOutputs(Application("", (), {}))
+        """Makes outputs of dead letters."""
         self.refusals = Policy.SET_ASIDE
         """What to do with outputs that their receivers refuse."""
         self.stopped: str | None = None
@@ -126,9 +138,8 @@ class Outbox:
 
     def replay(self, entry: Published) -> None:
         """Take over what a publication that was found says, but for outputs and changes."""
-        outputs = entry.more["outputs"]
-        self.queues.note_published(outputs)
-        self._note_published(entry, sum(outputs.values()))
+        self._note_outputs(entry.more["outputs"])
+        self._note_published(entry)
 
     def replay_delivered(self, entry: Delivered, refused: int = 0) -> None:
         """Take over what a delivery that was found says."""
@@ -136,6 +147,8 @@ class Outbox:
 
     def replay_noted(self, values: Mapping[str, Any]) -> None:
         """Take over what else a record that was found says."""
+        if "outputs" in values:
+            self._note_outputs(values["outputs"])
         if "sent" in values:
             self.queues.note_sent(*values["sent"])
         if "numbered" in values:
@@ -155,6 +168,8 @@ class Outbox:
         """Note what else moves outputs."""
         if "openings" in values:  # of another process
             self.queues.forget_unpublished()
+        if "outputs" in values:
+            self.queues.index_published()
         if "identity" in values:
             self.queues.index_renumbered(values["shifts"])
             self.chunks.forget_all()
@@ -209,23 +224,19 @@ class Outbox:
         if evidence is not None and tally.letters:
             letters = [Letter(*kept) for kept in evidence.kept(tally.letters, chunks[-1].end)]
         tally.letters = []
+        at, made = self.clock(), (outputs for chunk in chunks for outputs in chunk.outputs)
+        every = [*joined(chain(made, self.letter_outputs.of(letters, at)))]
+        letters = self.letter_outputs.kept(letters)
         changes = [
             (chunk.number, partition, record)
             for chunk in chunks
             for partition, record in chunk.changes
         ]
         with self._changed:
-            self._publishing.append(self._writer.log.end)
-            added: list[tuple[Piece, int, Outputs]] = []
-            counts = Counter[str]()
-            for outputs in joined(chunks):
-                piece = self.queues.number(outputs, counts[str(outputs.sink)])
-                address = self._writer.append(OUTPUTS, *pack_outputs(piece.number, outputs))
-                added.append((piece, address, outputs))
-                counts[str(piece.sink)] += piece.outputs
+            added, counts = self._append(every)
             more = {
                 "query": query,
-                "at": self.clock(),
+                "at": at,
                 "outputs": counts,
                 "changes": [(number, of, len(record)) for number, of, record in changes],
                 "letters": [letter.to_json() for letter in letters],
@@ -238,26 +249,39 @@ class Outbox:
             )
             if changes:
                 self.chunks.index(query_sum(query), entry.chunk, changed, address)
-            self.queues.note_published(counts)
-            self._note_published(entry, counts.total())
+            self._note_outputs(counts)
+            self._note_published(entry)
             if letters:
                 self._letters.append((address, self._writer.log.next - 1, letters))
             self._writer.when_durable(lambda: self._release(added, on_durable))
             self._writer.wake()
         return tally
 
-    def _note_published(self, entry: Published, count: int) -> None:
+    def _append(self, every: Iterable[Outputs]) -> tuple[list[_Added], Counter[str]]:
+        """Append *every* output, for the record that follows to publish; how many there are."""
+        self._publishing.append(self._writer.log.end)
+        added: list[_Added] = []
+        counts = Counter[str]()
+        for outputs in every:
+            piece = self.queues.number(outputs, counts[str(outputs.sink)])
+            address = self._writer.append(OUTPUTS, *pack_outputs(piece.number, outputs))
+            added.append((piece, address, outputs))
+            counts[str(piece.sink)] += piece.outputs
+        return added, counts
+
+    def _note_outputs(self, counts: Mapping[str, int]) -> None:
+        self.queues.note_published(counts)
+        self._counters["published"] += sum(counts.values())
+
+    def _note_published(self, entry: Published) -> None:
         tally = entry.tally
         self.chunks.note(entry)
-        self._counters["published"] += count
         self._counters["set_aside"] += tally.set_aside
         self._counters["unknown_key"] += sum(tally.unknown_keys.values())
         self._counters["late"] += sum(tally.late.values())
         self._metrics.add(tally, entry.more["at"])
 
-    def _release(
-        self, added: Sequence[tuple[Piece, int, Outputs]], on_durable: Callable[[], None]
-    ) -> None:
+    def _release(self, added: Sequence[_Added], on_durable: Callable[[], None]) -> None:
         """Let outputs be delivered, which are on disk now."""
         fault("outbox-after-publish")
         self._publishing.popleft()
@@ -316,7 +340,7 @@ class Outbox:
             if record is None:
                 with self._changed:  # it has moved, or is damaged
                     record = self._writer.log.read(found.address)
-            outputs = outputs_in(record.payload)
+            outputs = outputs_in(record.payload, sink)
         assert outputs is not None
         return Delivery(found.piece.last, outputs, found.piece.number)
 
@@ -356,15 +380,10 @@ class Outbox:
             keep_bytes: Bytes of delivered outputs, the newest, that `kept` still returns.
             refused: Those of them that it does not take, which `refusals` tells what to do with.
         """
-        kept = () if self.refusals is Policy.DROP else refused
-        letters = [Letter(0, "", one.letter, data=one.data) for one in kept]
         with self._changed:
             entry = Delivered(sink, self.queues.whole(sink, position), keep_bytes)
             if refused:
-                values = [letter.to_json() for letter in letters]
-                noted = pack_noted(delivered=entry, letters=values, refused=len(refused))
-                address = self._writer.append(NOTED, noted)
-                self._letters.append((address, self._writer.log.next - 1, letters))
+                self._note_refused(entry, refused)
             else:
                 self._writer.append_unsynced(DELIVERED, pack_delivered(entry))
             self._metrics.add_taken(sink, self.queues.remove(entry) - len(refused))
@@ -372,6 +391,28 @@ class Outbox:
             self._changed.notify_all()
         if self.on_delivered is not None:
             self.on_delivered(sink, position)
+
+    def _note_refused(self, entry: Delivered, refused: Sequence[RefusedOutput]) -> None:
+        """Note a delivery that lacks *refused* outputs; these become dead letters."""
+        set_aside = () if self.refusals is Policy.DROP else refused
+        letters = [Letter(0, "", one.letter, data=one.data) for one in set_aside]
+        every: list[Outputs] = []
+        if entry.sink != self.letter_outputs.sink:  # else it would refuse them again
+            every = [*joined(self.letter_outputs.of(letters, self.clock()))]
+            letters = self.letter_outputs.kept(letters)
+        added, counts = self._append(every)
+        values = {"letters": [letter.to_json() for letter in letters], "refused": len(refused)}
+        if counts:
+            values["outputs"] = counts
+        address = self._writer.append(NOTED, pack_noted(delivered=entry, **values))
+        self._letters.append((address, self._writer.log.next - 1, letters))
+        self._note_outputs(counts)
+        self._unreleased += counts.total()
+
+        def on_durable() -> None:
+            self._unreleased -= counts.total()
+
+        self._writer.when_durable(lambda: self._release(added, on_durable))
 
     def kept(self, sink: int) -> list[Delivery]:
         """What `delivered` has kept of *sink*, in order.
@@ -430,6 +471,14 @@ class Outbox:
 
     # --- what it knows ---------------------------------------------------------------------------
 
+    def numbering(self, sink: str, letters: int = 32) -> str:
+        """Name of the numbers of outputs of the sink called *sink*: hexadecimal digits, a hyphen.
+
+        The identity, of which it has at most so many *letters*, comes first.
+        """
+        digest = hashlib.blake2s(sink.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+        return f"{self.identity[:letters]}-{digest}"
+
     def delivered_to(self, sink: int) -> int:
         """Number of the last output that the receiver of *sink* has, and every one before."""
         with self._changed:
@@ -457,7 +506,7 @@ class Outbox:
     @property
     def undelivered(self) -> int:
         """Outputs published and not delivered."""
-        return self.queues.count
+        return self._unreleased + self.queues.count
 
     @property
     def full(self) -> bool:

@@ -227,8 +227,10 @@ class OutputQueues:
             DamagedLog: Something is not as it was written.
         """
         for one in self._of(sink).kept:
-            outputs = outputs_in(self._log.read(one.address).payload)
-            yield Delivery(one.piece.last, outputs, one.piece.number)
+            yield Delivery(one.piece.last, self._read(one), one.piece.number)
+
+    def _read(self, one: Waiting) -> Outputs:
+        return outputs_in(self._log.read(one.address).payload, one.piece.sink)
 
     # --- what is known ---------------------------------------------------------------------------
 
@@ -302,12 +304,11 @@ class OutputQueues:
             What is to be called when they are on disk there: until then, they are where they were.
         """
         moved: list[tuple[Waiting, int]] = []
-        for sink, queue in self._queues.items():
+        for queue in self._queues.values():
             for kept, among in ((False, queue.waiting), (True, queue.kept)):
                 for one in among:
                     if one.address < address:
-                        outputs = one.outputs or outputs_in(self._log.read(one.address).payload)
-                        assert outputs.sink == sink
+                        outputs = one.outputs or self._read(one)
                         parts = pack_outputs(one.piece.number, outputs, kept=kept)
                         moved.append((one, append(CARRIED, *parts)))
 

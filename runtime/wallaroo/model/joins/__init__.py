@@ -10,7 +10,7 @@ processed.
 from wallaroo.model.joins.asof import AsOfEntity, AsOfJoin
 from wallaroo.model.joins.base import Join, arrival
 from wallaroo.model.joins.intervals import IntervalEntity, IntervalJoin
-from wallaroo.model.joins.tables import TableEntity, TableJoin
+from wallaroo.model.joins.tables import TableEntity, TableJoin, is_kept
 
 __all__ = [
     "AsOfEntity",
@@ -21,4 +21,5 @@ __all__ = [
     "TableEntity",
     "TableJoin",
     "arrival",
+    "is_kept",
 ]

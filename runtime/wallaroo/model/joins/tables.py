@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from wallaroo.model.joins.base import Joining, coarse
 from wallaroo.model.windows import Failed
@@ -23,6 +24,11 @@ class TableEntity:
     """None if there is none: no message is None."""
     seen_ns: int = 0
     """Clock at the arrival of the last message of either side."""
+
+
+def is_kept(_message: Any) -> bool:
+    """Stands for the function that tells whether a right message deletes the last one."""
+    return False
 
 
 @time_limited
@@ -43,10 +49,19 @@ class TableJoin(Joining):
     """
 
     ttl_ns: int | None
+    deleted: Callable[[Any], object] = is_kept
+    """Whether a right message deletes the last one, instead of replacing it."""
+    table_first: bool = False
+    """Whether sources of left messages wait until those of right ones are read to their ends."""
+
+    def guarded(self, guard: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Self:
+        """See `Join.guarded`."""
+        return dataclasses.replace(super().guarded(guard), deleted=guard(self.deleted))
 
     def __str__(self) -> str:
         ttl = "" if self.ttl_ns is None else f", ttl {duration(self.ttl_ns)}"
-        return f"table join{' (left)' if self.keeps_left else ''}{ttl}"
+        first = ", table first" if self.table_first else ""
+        return f"table join{' (left)' if self.keeps_left else ''}{ttl}{first}"
 
     @property
     def by_event(self) -> bool:
@@ -69,13 +84,14 @@ class TableJoin(Joining):
         arrived_ns: int,
         failed: Failed,  # noqa: ARG002
     ) -> list[Any]:
-        """Join a left message, or keep a right one."""
+        """Join a left message, or keep a right one, or delete the one that is kept."""
         self.time_of(message)
+        deletes = not self.is_left and self.deleted(message)
         if self.ttl_ns is not None and arrived_ns >= entity.seen_ns + self.ttl_ns:
             entity.message = None
         entity.seen_ns = max(entity.seen_ns, arrived_ns)
         if not self.is_left:
-            entity.message = message
+            entity.message = None if deletes else message
             return []
         if entity.message is None and not self.keeps_left:
             return []

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.api.aggregations import Window
-from wallaroo.api.durations import since_epoch_ns
-from wallaroo.api.windows import EarlyResults, EventTime, LatePolicy
+from wallaroo.api.durations import EventTime, since_epoch_ns
+from wallaroo.api.windows import EarlyResults, LatePolicy
 from wallaroo.model.windows.base import Aggregating, Failed, Late, early_of
 from wallaroo.user_code.callers import time_limited
 

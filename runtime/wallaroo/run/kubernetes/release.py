@@ -326,6 +326,8 @@ def _problems(
                     yield f"{kind} {end['name']} at {end['where']}: {end['problem']}"
         if gateway.get("set_aside"):
             yield f"{gateway['set_aside']} messages could not be processed: see the driver's log"
+    if driver is not None and driver.get("problem"):
+        yield f"{driver['problem']} (the driver is {driver['state']}): see its log"
     if driver is not None and driver.get("last_error"):
         yield f"last error: {driver['last_error']}"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from wallaroo.errors import ApplicationError, UsageError
+from wallaroo.errors import ApplicationError, UsageError, WallarooError
 from wallaroo.loading.frozen_code import FrozenCode
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
@@ -20,6 +20,10 @@ from wallaroo.run.reload.trial import Outcome, Trial, tried
 _ADVICE = "the previous code stays in use; correct the new code and save it again"
 
 log = structlog.get_logger("wallaroo")
+
+
+class Refused(WallarooError):
+    """Changed code is refused; the run continues with the previous code."""
 
 
 def check_reloadable(application: ApplicationRef, master: str) -> None:
@@ -44,7 +48,7 @@ class Reloader:
         scratch: Directory for files that processes of the run read.
         files: Contents by path of the source files that the run has imported.
         load: Imports the application of a reference in this process.
-        go_on: Lets the run go on with another application.
+        go_on: Lets the run go on with another application, or raises `Refused`.
         stops: Waits for so many seconds; returns whether the run is to stop.
     """
 
@@ -79,33 +83,38 @@ class Reloader:
         if outcome is None:
             return
         self._changes.note(outcome.files, None if outcome.problem is None else others)
-        if outcome.problem is not None:
-            _refuse(outcome.problem)
-            return
-        application = self._loaded(outcome)
-        if application is not None:
-            self._go_on(self.application, application)
+        problem = outcome.problem or self._problem_with(outcome)
+        if problem is None:
             log.info("reloaded", seconds=round(time.monotonic() - began, 2))
+        else:
+            log.error("not reloaded", reason=problem, advice=_ADVICE)
 
-    def _loaded(self, outcome: Outcome) -> Application | None:
-        """The application of *outcome*; None if only a process of its own can import it."""
+    def _problem_with(self, outcome: Outcome) -> str | None:
+        """Go on with the code of *outcome*; returns why the run cannot, or None."""
         reference = self._frozen(outcome.files)
         try:
-            application = self._load(reference)
-        except (ApplicationError, UsageError) as error:
+            self._go_on(reference, self._loaded(reference))
+        except Refused as refused:
             with contextlib.suppress(ApplicationError, UsageError):
                 self._load(self.application)  # for look-ups of state
-            _refuse(f"it cannot be imported a second time in one process ({error}): start it again")
-            return None
+            return str(refused)
         self.application = reference
-        return application
+        return None
+
+    def _loaded(self, reference: ApplicationRef) -> Application:
+        """The application of *reference*.
+
+        Raises:
+            Refused: It can be imported only in a new process.
+        """
+        try:
+            return self._load(reference)
+        except (ApplicationError, UsageError) as error:
+            msg = f"it cannot be imported a second time in one process ({error}): start it again"
+            raise Refused(msg) from error
 
     def _frozen(self, files: dict[str, bytes]) -> ApplicationRef:
         self._number += 1
         file = self._scratch / f"code-{self._number}"
         FrozenCode(self._directory, files).write(file)
         return replace(self._trial.application, code=file)
-
-
-def _refuse(problem: str) -> None:
-    log.error("not reloaded", reason=problem, advice=_ADVICE)

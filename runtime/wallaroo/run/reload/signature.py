@@ -25,6 +25,7 @@ def _known(application: Application) -> Any:
     return (
         [_endpoint(source) for source in application.sources],
         [_endpoint(sink) for sink in application.sinks],
+        application.dead_letters is None or application.dead_letters.keeps,
         [(one.name, application.sources.index(one.source)) for one in application.pipelines],
     )
 

@@ -40,7 +40,7 @@ def dead_letter_actions(state_dir: Path) -> Iterator[DeadLetterActions]:
         )
         return
     try:
-        store = Store(state_dir)
+        store = Store(state_dir, sources=None, sinks=None)
         try:
             actions = StoredDeadLetterActions(store.outbox, store.journal)
             actions.finish_replays()

@@ -21,7 +21,7 @@ from wallaroo.engine.spark.checkpoint.relocate import relocate
 from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError, damaged, reason_of
 from wallaroo.gateway.damage import LOG
-from wallaroo.gateway.store import published_changes
+from wallaroo.gateway.reading import published_changes
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.disk_space import check_room, is_full
 from wallaroo.system.lockfile import hold

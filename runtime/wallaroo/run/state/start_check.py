@@ -90,10 +90,11 @@ class LocalFiles:
 
     Args:
         directory: The directory.
+        skip_damaged: Whether the gateway will set damage aside, and resume without it.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, *, skip_damaged: bool = False) -> None:
+        self._directory, self._skips = directory, skip_damaged
 
     def held(self) -> Holdings:
         """See `Files.held`.
@@ -103,7 +104,7 @@ class LocalFiles:
             DamagedFile: A file is malformed.
         """
         with self._alone():
-            return read_held(self._directory)
+            return read_held(self._directory, skips=self._skips)
 
     def accept(self, progress: CheckpointProgress) -> None:
         """See `Files.accept`; the gateway does it when it starts."""

@@ -17,7 +17,8 @@ from wallaroo.errors import RESTORE
 def block(content: bytes) -> bytes:
     """A block of a changelog, as Spark writes it."""
     packed = pa.compress(content, codec="lz4_raw", asbytes=True)
-    checksum = xxhash32(content, 0x9747B28C) & 0x0FFFFFFF
+    (total,) = xxhash32([content], 0x9747B28C)
+    checksum = total & 0x0FFFFFFF
     sizes = [len(packed), len(content), checksum]
     header = b"LZ4Block\x25" + b"".join(size.to_bytes(4, "little") for size in sizes)
     return header + bytes(packed)
@@ -77,6 +78,18 @@ def test_a_truncated_changelog_is_found(checkpoint: Path, left: int) -> None:
     file = checkpoint / "state/0/0/3.changelog"
     file.write_bytes(file.read_bytes()[:left])
     assert [found for found, _ in damaged_files(checkpoint)] == [file]
+
+
+@pytest.mark.parametrize("damaged", [0, 255, 256, 599])
+def test_a_damaged_block_among_many_is_named_by_its_place(checkpoint: Path, damaged: int) -> None:
+    (file,) = checkpoint.glob("state/0/1/3.changelog")
+    blocks = [block(b"%d " % number * 20) for number in range(600)]
+    file.write_bytes(b"".join(blocks) + END)
+    assert list(damaged_files(checkpoint, no_problem)) == []
+    place = sum(map(len, blocks[:damaged]))
+    flip(file, place + len(blocks[damaged]) - 1)
+    problem = f"the block at byte {place} is incomplete or does not match its checksum"
+    assert list(damaged_files(checkpoint, no_problem)) == [(file, problem)]
 
 
 def test_a_missing_changelog_and_a_damaged_snapshot_are_found(checkpoint: Path) -> None:

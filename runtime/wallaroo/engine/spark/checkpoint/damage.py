@@ -13,6 +13,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,6 +38,8 @@ _SPARKS_ADVICE = re.compile(r"[^.]*\bcheckpoint location\b[^.]*\.?")
 _BLOCK = struct.Struct("<8sBIII")
 _MAGIC, _SEED, _SUM_BITS = b"LZ4Block", 0x9747B28C, 0x0FFFFFFF
 _LZ4 = 0x20
+_TOGETHER = 256
+"""Blocks whose checksums are computed together: 8 MiB, as they are written."""
 
 
 def is_damage(error: str) -> bool:
@@ -170,37 +173,50 @@ def _damaged_tables(snapshot: Path, table_problem: TableProblem) -> Iterator[tup
 
 def _changelog_problem(file: Path) -> str | None:
     """What is wrong with a changelog: blocks of LZ4 with checksums."""
-    data, place = file.read_bytes(), 0
+    data = file.read_bytes()
     if not data.startswith(_MAGIC):
         return "it does not begin as a changelog does"
-    while place < len(data):
-        size = _block_size(data, place)
-        if size is None:
-            return f"the block at byte {place} is incomplete or does not match its checksum"
-        if size == _BLOCK.size:  # the last one is empty
-            return None
-        place += size
-    return "its end is missing"
+    blocks = _blocks(data)
+    while some := list(islice(blocks, _TOGETHER)):
+        sums = xxhash32([block.content or b"" for block in some], _SEED)
+        for block, total in zip(some, sums, strict=True):
+            if block.place == len(data):
+                return "its end is missing"
+            if block.content is None or total & _SUM_BITS != block.checksum:
+                problem = "is incomplete or does not match its checksum"
+                return f"the block at byte {block.place} {problem}"
+    return None
 
 
-def _block_size(data: bytes, place: int) -> int | None:
-    """Bytes of the block of a changelog at *place*; None if it is damaged."""
+class _Block(NamedTuple):
+    """A block of a changelog."""
+
+    place: int
+    content: bytes | None
+    """None if it cannot be read; no other follows then."""
+    checksum: int = 0
+
+
+def _blocks(data: bytes) -> Iterator[_Block]:
+    """The blocks of a changelog, without the last one, which is empty."""
     import pyarrow as pa
 
-    if len(data) - place < _BLOCK.size:
-        return None
-    magic, token, size, original, checksum = _BLOCK.unpack_from(data, place)
-    content = data[place + _BLOCK.size :][:size]
-    if magic != _MAGIC or len(content) < size:
-        return None
-    if original and token & 0xF0 == _LZ4:
-        try:
-            content = pa.decompress(content, original, codec="lz4_raw", asbytes=True)
-        except (OSError, ValueError):
-            return None
-    if original and xxhash32(content, _SEED) & _SUM_BITS != checksum:
-        return None
-    return _BLOCK.size + int(size)
+    place = 0
+    while len(data) - place >= _BLOCK.size:
+        magic, token, size, original, checksum = _BLOCK.unpack_from(data, place)
+        content = data[place + _BLOCK.size : place + _BLOCK.size + size]
+        if magic != _MAGIC or len(content) < size:
+            break
+        if not size:
+            return
+        if original and token & 0xF0 == _LZ4:
+            try:
+                content = pa.decompress(content, original, codec="lz4_raw", asbytes=True)
+            except (OSError, ValueError):
+                break
+        yield _Block(place, content, checksum)
+        place += _BLOCK.size + size
+    yield _Block(place, None)
 
 
 def table_problem(session: SparkSession, file: Path) -> str | None:

@@ -1,7 +1,8 @@
-"""Outputs that a topic does not take, until they are dead letters.
+"""The note of a sink's transaction with its group: the number of the next output, and refusals.
 
-A transaction notes them beside the number of the next output: a gateway that is killed before they
-are dead letters finds them there.
+Outputs that the topic does not take are noted until they are dead letters: a gateway that is killed
+before finds them there. The note is the metadata of an offset; the offset itself is the end of the
+topic's first partition, as tools that show the lag of groups expect it.
 """
 
 from __future__ import annotations
@@ -19,18 +20,23 @@ class RefusedRecord(NamedTuple):
 
     code: int
     """Code of the error, as `KafkaError` has it."""
-    reason: str
+    reason: str | None = None
+    """What its dead letter says; None for what the code means."""
 
 
-def noted(codes: Mapping[int, int]) -> str:
-    """The codes of refused outputs by their numbers, as a transaction notes them.
+def noted(number: int, codes: Mapping[int, int]) -> str:
+    """The *number* of the next output, and the codes of refused ones by their numbers, as a note.
 
     Outputs for which the note has no room are left out: those of more than some hundred ranges.
 
     Example:
-        >>> noted({4: 10, 5: 10, 6: 10, 8: 10, 5000: 32})
-        '10:4-6,8;32:5000'
+        >>> noted(5001, {4: 10, 5: 10, 6: 10, 8: 10, 5000: 32})
+        '5001|10:4-6,8;32:5000'
     """
+    return f"{number}|{_noted_codes(codes)}"
+
+
+def _noted_codes(codes: Mapping[int, int]) -> str:
     by_code: dict[int, list[int]] = defaultdict(list)
     for number, code in sorted(codes.items()):
         by_code[code].append(number)
@@ -45,20 +51,25 @@ def noted(codes: Mapping[int, int]) -> str:
     return note
 
 
-def found_in(note: str) -> dict[int, int]:
-    """What `noted` was given.
+def found_in(note: str) -> tuple[int, dict[int, int]]:
+    """What `noted` was given; the number 0 if something else has written the note.
 
     Example:
-        >>> found_in("10:4-6,8;32:5000")
-        {4: 10, 5: 10, 6: 10, 8: 10, 5000: 32}
+        >>> found_in("5001|10:4-6,8;32:5000")
+        (5001, {4: 10, 5: 10, 6: 10, 8: 10, 5000: 32})
+        >>> found_in("")
+        (0, {})
     """
+    number, bar, refused = note.partition("|")
+    if not (bar and number.isdecimal()):
+        return 0, {}
     codes: dict[int, int] = {}
-    for part in filter(None, note.split(";")):
+    for part in filter(None, refused.split(";")):
         code, _, ranges = part.partition(":")
         for text in ranges.split(","):
             first, _, last = text.partition("-")
             codes |= dict.fromkeys(range(int(first), int(last or first) + 1), int(code))
-    return codes
+    return int(number), codes
 
 
 def _ranges(numbers: list[int]) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,10 @@
+# A pattern in the place of a topic.
+# $ wallaroo check application.py
+import wallaroo
+from parts import SINK, built
+
+ORDERS = wallaroo.KafkaSourceConfig("^orders-.*", "127.0.0.1:9092", bytes.decode)
+
+
+def application_setup(args):
+    return built(wallaroo.source("Orders", ORDERS).to_sink(SINK))

@@ -1,0 +1,286 @@
+"""Snapshots of state directories whose log a gateway is writing, without Spark."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.gateway.harness import U32, finished, opened, outputs, publish
+from tests.gateway.log_files import segments
+from tests.helpers import PATIENCE_S
+from wallaroo.cli.main import main
+from wallaroo.engine.realtime.checkpoint import has_begun, is_new, place_of, progress_of
+from wallaroo.engine.spark.checkpoint.epochs import last_commit
+from wallaroo.engine.spark.checkpoint.opened import Moment
+from wallaroo.gateway.consistency.agreement import disagreement, read_held
+from wallaroo.gateway.dead_letters.letters import Letter
+from wallaroo.gateway.dead_letters.store import Choice
+from wallaroo.gateway.log.scan import PinnedLog
+from wallaroo.gateway.marks import read_mark
+from wallaroo.gateway.store import Store
+from wallaroo.run.state import snapshot
+from wallaroo.run.state.directory import StateDirectory
+from wallaroo.system.lockfile import hold
+from wallaroo.wire.records import FailedMessage
+
+RUN = '{"id":"run"}'
+
+
+def commit(state: Path, epoch: int, chunk: int, opening: str) -> None:
+    """Let Spark commit an epoch that ends with *chunk*, which is that of a message."""
+    checkpoint = state / "checkpoint"
+    for log in ("offsets", "commits"):
+        (checkpoint / log).mkdir(parents=True, exist_ok=True)
+    (checkpoint / "metadata").write_text(RUN)
+    conf = {"conf": {"spark.sql.shuffle.partitions": "2"}}
+    place = {"offset": chunk, "chunk": chunk, "opening": opening, "imported": None}
+    lines = ["v1", json.dumps(conf), json.dumps(place)]
+    (checkpoint / "offsets" / str(epoch)).write_text("\n".join(lines))
+    (checkpoint / "commits" / str(epoch)).write_text("v1\n{}")
+
+
+def process(store: Store, chunk: int) -> None:
+    """Accept a message, and publish what it led to: an output and a change of state."""
+    store.journal.submit(0, 1, U32.frame(b"m"))
+    assert store.journal.flush(PATIENCE_S)
+    publish(store, finished(chunk, outputs(b"out"), change=b"change"), query=RUN)
+
+
+def forget(store: Store, chunk: int) -> None:
+    """Let the gateway know that Spark has what chunks up to *chunk* changed."""
+    store.outbox.forget(RUN, chunk)
+    store.journal.consume(chunk)
+    store.writer.flush()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A state directory that nothing has been in yet."""
+    StateDirectory(tmp_path / "state", "Echo", 2).close()
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def store(state: Path) -> Iterator[Store]:
+    """The store of its gateway, with two messages in the checkpoint, one after it, and one that
+    waits."""
+    with opened(state, application="Echo", sinks=["out"]) as store:
+        for chunk in (1, 2, 3):
+            process(store, chunk)
+        commit(state, 0, 2, store.journal.opening)
+        forget(store, 2)
+        store.journal.submit(0, 1, U32.frame(b"waits"))
+        assert store.journal.flush(PATIENCE_S)
+        yield store
+
+
+def take(state: Path, target: Path) -> Result:
+    arguments = ["snapshot", "--state-dir", str(state), "--to", str(target)]
+    return CliRunner().invoke(main, arguments)
+
+
+def check(copy: Path) -> None:
+    """Check that a start would take a copy."""
+    progress, held = progress_of(copy / "checkpoint"), read_held(copy)
+    assert disagreement(copy / "checkpoint", progress, held) is None
+
+
+def left(directory: Path) -> set[str]:
+    return {file.name for file in directory.iterdir()}
+
+
+def test_a_directory_in_use_is_copied_and_the_copy_is_described(
+    tmp_path: Path, state: Path, store: Store
+) -> None:
+    result = take(state, tmp_path / "backups" / "copy")
+    assert result.exit_code == 0, result.output
+    copy = tmp_path / "backups" / "copy"
+    told = "position 3, epoch 0, 1 message waiting, 3 outputs undelivered, "
+    assert result.stdout.startswith(f"{copy}: {told}")
+    check(copy)
+    assert left(tmp_path / "backups") == {"copy"}
+    assert not left(copy) & {"lock", "gateway.lock", "endpoint.json", "snapshot.lock"}
+    place = place_of(copy / "checkpoint", last_commit(copy / "checkpoint"))
+    assert has_begun(copy / "checkpoint", place)
+    with opened(copy, application="Echo", sinks=["out"]) as copied:
+        assert copied.journal.end == store.journal.end == 4
+        assert [*copied.outbox.changes(RUN, 2)] == [b"change"]
+        assert copied.outbox.queues.undelivered(0) == 3
+    check(state)
+
+
+def test_a_directory_that_is_not_in_use_is_copied_as_well(tmp_path: Path, state: Path) -> None:
+    with opened(state, application="Echo") as store:
+        process(store, 1)
+        commit(state, 0, 1, store.journal.opening)
+        forget(store, 1)
+    result = take(state, tmp_path / "copy")
+    assert "position 1, epoch 0, 0 messages waiting" in result.output
+    check(tmp_path / "copy")
+
+
+def test_without_an_epoch_the_copy_begins_with_what_was_published(
+    tmp_path: Path, state: Path
+) -> None:
+    with opened(state, application="Echo") as store:
+        (state / "checkpoint").mkdir()
+        (state / "checkpoint" / "metadata").write_text(RUN)
+        process(store, 1)
+        assert "position 1, no epoch" in take(state, tmp_path / "copy").output
+    check(tmp_path / "copy")
+    assert not is_new(tmp_path / "copy" / "checkpoint")
+
+
+def test_epochs_that_end_meanwhile_are_left_out(
+    tmp_path: Path, state: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Late(PinnedLog):
+        def extend(self) -> bool:
+            """Let an epoch end as soon as everything is open."""
+            monkeypatch.setattr(Moment, "of", classmethod(compared))
+            return super().extend()
+
+    of = Moment.of
+
+    def compared(_cls: type[Moment], checkpoint: Path) -> Moment:
+        found = of(checkpoint)
+        process(store, 4)
+        commit(state, 1, 4, store.journal.opening)
+        forget(store, 4)
+        process(store, 5)
+        shutil.rmtree(checkpoint)
+        return found
+
+    monkeypatch.setattr(snapshot, "PinnedLog", Late)
+    assert "position 4, epoch 0" in take(state, tmp_path / "copy").output
+    check(tmp_path / "copy")
+    assert progress_of(tmp_path / "copy" / "checkpoint").chunk == 2
+    assert read_held(tmp_path / "copy").forgotten == {RUN: 2}
+    mark = read_mark(tmp_path / "copy" / "log")
+    assert mark is not None
+    assert mark.end == read_held(tmp_path / "copy").end == 5
+
+
+def test_an_epoch_that_ends_while_files_are_opened_lets_them_be_opened_anew(
+    tmp_path: Path, state: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epochs = iter([1])
+
+    class Early(PinnedLog):
+        def extend(self) -> bool:
+            """Let an epoch end before the rest of the log is pinned."""
+            for epoch in epochs:
+                commit(state, epoch, 3, store.journal.opening)
+                forget(store, 3)
+            return super().extend()
+
+    monkeypatch.setattr(snapshot, "PinnedLog", Early)
+    assert "position 3, epoch 1" in take(state, tmp_path / "copy").output
+    check(tmp_path / "copy")
+
+
+def test_dead_letters_are_in_the_copy_once(tmp_path: Path, state: Path, store: Store) -> None:
+    failed = FailedMessage("in", "decoder", "f.py:1", "ValueError: no", "'m'")
+    with store.outbox.dead_letters() as letters:
+        letters.keep_damaged(Letter(0, "lines", failed, data=b"m"))
+    assert take(state, tmp_path / "copy").exit_code == 0
+    with (
+        opened(tmp_path / "copy", sinks=["out"]) as copied,
+        copied.outbox.dead_letters() as letters,
+    ):
+        assert len(letters.listed(Choice(None), 9)) == 1
+
+
+def test_what_cannot_be_copied_is_refused_by_name(tmp_path: Path, state: Path) -> None:
+    assert take(tmp_path, tmp_path / "copy").exit_code == 2
+    assert "contains no log" in take(state, tmp_path / "copy").output
+    with opened(state, application="Echo"):
+        pass
+    assert f"{state} exists already" in take(state, state).output
+    assert "name a directory elsewhere" in take(state, state / "copy").output
+    assert left(tmp_path) == {"state"}
+
+
+@pytest.mark.parametrize("file", ["log", "letters.db", "application.json", "checkpoint/commits/0"])
+def test_a_damaged_original_is_named_and_not_copied(tmp_path: Path, state: Path, file: str) -> None:
+    with opened(state, application="Echo") as store:
+        for chunk in range(1, 4):
+            process(store, chunk)
+        commit(state, 0, 2, store.journal.opening)
+    damaged = segments(state)[0] if file == "log" else state / file
+    content = damaged.read_bytes()
+    place = min(100, len(content) // 2)
+    damaged.write_bytes(content[:place] + b"\xff" * 40 + content[place + 40 :])
+    result = take(state, tmp_path / "copy")
+    assert result.exit_code != 0
+    assert f"{damaged} is damaged" in result.output
+    assert ".partial" not in result.output
+    assert left(tmp_path) == {"state"}
+
+
+def test_a_log_of_another_time_than_the_checkpoint_is_not_copied(
+    tmp_path: Path, state: Path, store: Store
+) -> None:
+    forget(store, 3)
+    result = take(state, tmp_path / "copy")
+    assert result.exit_code == 1
+    assert f"the checkpoint {state / 'checkpoint'} is older than the log" in result.output
+    assert left(tmp_path) == {"state"}
+
+
+def test_a_full_disk_is_reported_and_leaves_nothing(
+    tmp_path: Path, state: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshot, "free_bytes", lambda _: 1000)
+        result = take(state, tmp_path / "copy")
+        assert f"no snapshot of {state} was made: it takes" in result.output
+    with monkeypatch.context() as patch:
+
+        def no_room(*_arguments: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        patch.setattr(os, "sendfile", no_room)
+        result = take(state, tmp_path / "copy")
+        assert result.exit_code == 1
+        assert f"no snapshot of {state} was made: the disk of {tmp_path} is full" in result.output
+    assert left(tmp_path) == {"state"}
+    assert take(state, tmp_path / "copy").exit_code == 0
+
+
+def test_a_command_that_is_killed_leaves_no_copy_and_the_next_one_succeeds(
+    tmp_path: Path, state: Path, store: Store
+) -> None:
+    code = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from wallaroo.run.state.snapshot import take_snapshot\n"
+        "os.sendfile = lambda *_: os.kill(os.getpid(), 9)\n"
+        "take_snapshot(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+    )
+    command = [sys.executable, "-c", code, str(state), str(tmp_path / "copy")]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert left(tmp_path) == {"state", ".copy.partial"}
+    assert take(state, tmp_path / "copy").exit_code == 0
+    assert left(tmp_path) == {"state", "copy"}
+    check(tmp_path / "copy")
+
+
+def test_two_snapshots_do_not_share_a_target(tmp_path: Path, state: Path, store: Store) -> None:
+    partial = tmp_path / ".copy.partial"
+    partial.mkdir()
+    other = hold(partial / "snapshot.lock", "")
+    result = take(state, tmp_path / "copy")
+    os.close(other)
+    assert result.exit_code == 1
+    assert "another snapshot has the same target" in result.output
