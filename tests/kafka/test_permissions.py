@@ -145,7 +145,6 @@ def test_a_sink_names_what_it_may_not_do_and_goes_on_once_it_may(users: Users, a
     users.allow(*(other for other in ACLS if other != acl))
     with users.running() as (app, client):
         told(lambda: client.status().sinks[0].problem, users.own(acl).missing)
-        assert "cannot be reached" not in app.log.read_text()
         reads(app, client)
         users.allow(acl)
         wait_delivered(client)
@@ -157,7 +156,6 @@ def test_a_source_names_what_it_may_not_read_and_goes_on_once_it_may(users: User
     users.allow(*(other for other in ACLS if other != acl))
     with users.running() as (app, client):
         told(lambda: client.status().sources[0].problem, users.own(acl).missing)
-        assert "cannot be reached" not in app.log.read_text()
         users.allow(acl)
         reads(app, client)
 

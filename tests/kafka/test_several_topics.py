@@ -95,7 +95,7 @@ def test_a_missing_topic_is_named_while_others_are_read_and_read_from_its_beginn
         ) as app,
         app.running() as client,
     ):
-        assert problem_of_source(client).startswith(f"topic {late}, or a partition of it, does not")
+        problem_of_source(client, f"topic {late}, or a partition of it, does not")
         broker.write(names[0], b"other")
         read(client, 1)
         assert late in (client.status().sources[0].problem or "")
@@ -151,7 +151,7 @@ def test_others_are_read_while_a_topic_is_away(broker: Broker, app: Topics) -> N
         broker.write(kept, b"more")
         read(client, 3)
     with app.running() as client:
-        assert deleted in problem_of_source(client)
+        problem_of_source(client, deleted)
         broker.write(kept, b"last")
         read(client, 4)
     assert offsets(app)[Partition(deleted, 0)] == 1
@@ -188,7 +188,7 @@ def test_a_topic_can_be_added_to_the_list_and_is_not_left_out_silently(
         read(client, 2)
     app.describe(**{**texts, "source": second})
     with app.running() as client:
-        assert f"the source has read topic {first} until now" in problem_of_source(client)
+        problem_of_source(client, f"the source has read topic {first} until now")
     app.options = ("--on-lost", "skip")
     with app.running() as client:
         broker.write(second, b"more")
