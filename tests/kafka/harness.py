@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -234,16 +234,25 @@ def wait_delivered(client: GatewayClient) -> None:
 
 def problem_of_source(client: GatewayClient, containing: str = "") -> str:
     """What the source's problem is, once there is one that has the text *containing*."""
+    return wait_for_problem(lambda: client.status().sources[0].problem, containing)
 
-    def told() -> str:
-        problem = client.status().sources[0].problem or ""
-        return problem if containing in problem else ""
+
+def problem_of_sink(client: GatewayClient, containing: str, index: int = 0) -> str:
+    """The same of a sink."""
+    return wait_for_problem(lambda: client.status().sinks[index].problem, containing)
+
+
+def wait_for_problem(problem: Callable[[], str | None], containing: str) -> str:
+    """What *problem* returns, once that has the text *containing*: others may come before it."""
+
+    def found() -> str:
+        text = problem() or ""
+        return text if containing in text else ""
 
     # librdkafka gives up a request that got lost after 60 s, and a partition that does not move may
     # be checked only after two minutes
     try:
-        wait_until(told, f"a problem with {containing!r}", 3 * PATIENCE_S)
+        return wait_until(found, f"a problem with {containing!r}", 3 * PATIENCE_S)
     except AssertionError as error:
-        error.add_note(f"the source's problem is {client.status().sources[0].problem!r}")
+        error.add_note(f"the problem is {problem()!r}")
         raise
-    return told()

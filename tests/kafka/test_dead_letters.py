@@ -16,7 +16,7 @@ from confluent_kafka import Message, Producer, TopicPartition
 import wallaroo
 from tests.helpers import PATIENCE_S, ROOT, wait_until
 from tests.kafka.broker import Broker
-from tests.kafka.harness import topics, wait_delivered
+from tests.kafka.harness import problem_of_sink, topics, wait_delivered
 from tests.spark.harness import PATIENCE_S as RUN_S
 from tests.spark.harness import called
 from wallaroo.connectors.kafka.records import packed_output
@@ -225,8 +225,7 @@ def test_dead_letters_wait_for_their_topic_and_one_that_it_refuses_is_kept(broke
             broker.write(source, b"x" * 2000, b"short")
             assert client.wait_until_accepted("Lines", 2, PATIENCE_S)
             app.fail_last(2)
-            wait_until(lambda: client.status().sinks[1].problem, "the problem", PATIENCE_S)
-            assert "does not exist" in (client.status().sinks[1].problem or "")
+            problem_of_sink(client, "does not exist", index=1)
             assert client.status().undelivered == 2
             broker.make(lost, max_message_bytes="1500")
             wait_delivered(client)

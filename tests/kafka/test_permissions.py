@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.helpers import PATIENCE_S, ROOT, wait_until
 from tests.kafka.broker import Broker
-from tests.kafka.harness import Topics, problem_of_source, topics, wait_delivered
+from tests.kafka.harness import Topics, problem_of_sink, problem_of_source, topics, wait_delivered
 from tests.kafka.security import PASSWORD, settings
 from wallaroo.gateway.internal_api.client import GatewayClient
 
@@ -105,10 +105,6 @@ def reads(app: Topics, client: GatewayClient) -> None:
     assert app.accepted() == [b"record"]
 
 
-def told(problem: Callable[[], str | None], text: str) -> None:
-    wait_until(lambda: text in (problem() or ""), f"a problem with {text!r}", PATIENCE_S)
-
-
 def test_the_table_has_all_purposes() -> None:
     assert {acl.purpose for acl in ACLS} == {SOURCE, LAG, SINK, TRANSACTIONS}
     assert len(ACLS) == 6
@@ -134,7 +130,7 @@ def test_without_transactions_a_sink_requires_only_its_topic(
     if may_describe:
         users.allow(acl._replace(operation="DESCRIBE"))
     with users.running() as (app, client):
-        told(lambda: client.status().sinks[0].problem, users.own(acl).missing)
+        problem_of_sink(client, users.own(acl).missing)
         users.allow(acl)
         wait_delivered(client)
         assert broker.values(users.sink) == app.published()
@@ -144,7 +140,7 @@ def test_without_transactions_a_sink_requires_only_its_topic(
 def test_a_sink_names_what_it_may_not_do_and_goes_on_once_it_may(users: Users, acl: Acl) -> None:
     users.allow(*(other for other in ACLS if other != acl))
     with users.running() as (app, client):
-        told(lambda: client.status().sinks[0].problem, users.own(acl).missing)
+        problem_of_sink(client, users.own(acl).missing)
         reads(app, client)
         users.allow(acl)
         wait_delivered(client)
@@ -155,7 +151,7 @@ def test_a_source_names_what_it_may_not_read_and_goes_on_once_it_may(users: User
     (acl,) = [acl for acl in ACLS if acl.purpose == SOURCE]
     users.allow(*(other for other in ACLS if other != acl))
     with users.running() as (app, client):
-        told(lambda: client.status().sources[0].problem, users.own(acl).missing)
+        problem_of_source(client, users.own(acl).missing)
         users.allow(acl)
         reads(app, client)
 

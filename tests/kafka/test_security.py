@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.gateway.harness import NOWHERE, U32
-from tests.helpers import PATIENCE_S, wait_until
+from tests.helpers import PATIENCE_S
 from tests.kafka.broker import Broker
-from tests.kafka.harness import Topics, problem_of_source, topics, wait_delivered
+from tests.kafka.harness import Topics, problem_of_sink, problem_of_source, topics, wait_delivered
 from tests.kafka.security import PASSWORD, Authority, settings
 from wallaroo.connectors.kafka.resolve import KafkaSource
 from wallaroo.connectors.kafka.source import KafkaReader
@@ -59,7 +59,7 @@ def test_what_is_refused_is_told_without_secrets(
     changed = {name: value.format(other=other) for name, value in wrong.items()}
     with app.started(settings(broker.authority, file, **changed)) as (client, _):
         problem = problem_of_source(client, told[0])
-        wait_until(lambda: told[0] in (client.status().sinks[0].problem or ""), "the sink's")
+        problem_of_sink(client, told[0])
         for text in (broker.secure, *told, str(file)):
             assert text in problem
     for secret in (PASSWORD, WRONG):

@@ -17,7 +17,7 @@ from tests.connectors.publishing import PublishingOutbox
 from tests.gateway.harness import NOWHERE, finished, outputs, publish
 from tests.helpers import PATIENCE_S, wait_until
 from tests.kafka.broker import Broker, Cluster
-from tests.kafka.harness import topics, wait_delivered
+from tests.kafka.harness import problem_of_sink, topics, wait_delivered, wait_for_problem
 from wallaroo.connectors.kafka.client import TopicClient
 from wallaroo.connectors.kafka.records import KafkaRecord, packed_output, unpacked
 from wallaroo.connectors.kafka.resolve import KafkaSink
@@ -65,9 +65,8 @@ def test_an_output_for_a_partition_that_there_is_not_waits_and_is_named(broker: 
             elsewhere = packed_output((b"x", b"key", 999))
             app.publish_these(b"\0first", b"\0second", elsewhere, b"\0after")
             wait_until(lambda: len(broker.values(topic)) >= 2, "the outputs before it")
-            named = f"output 3 ({len(elsewhere)} bytes): "
-            wait_until(lambda: named in (client.status().sinks[0].problem or ""), "the problem")
-            assert "a partition of it, does not exist" in (client.status().sinks[0].problem or "")
+            problem = problem_of_sink(client, f"output 3 ({len(elsewhere)} bytes): ")
+            assert "a partition of it, does not exist" in problem
         assert broker.values(topic) == [b"first", b"second"]
 
 
@@ -182,8 +181,7 @@ def test_an_output_over_the_limit_waits_and_says_so(broker: Broker) -> None:
             app.publish(1)
             wait_delivered(client)
             app.publish_these(b"\0" + b"x" * 2000)
-            wait_until(lambda: client.status().sinks[0].problem, "a problem")
-            assert "too large" in (client.status().sinks[0].problem or "")
+            problem_of_sink(client, "too large")
         assert broker.values(topic) == [b"0"]
 
 
@@ -248,8 +246,7 @@ def test_outputs_go_on_in_a_topic_that_is_made_anew_while_it_is_written(broker: 
         wait_delivered(client)
         broker.remove(topic)
         app.publish(50)
-        wait_until(lambda: client.status().sinks[0].problem, "a problem")
-        assert "does not exist" in (client.status().sinks[0].problem or "")
+        problem_of_sink(client, "does not exist")
         broker.make(topic, 2)
         app.publish(50)
         wait_delivered(client)
@@ -319,10 +316,10 @@ def test_brokers_with_a_lower_number_than_what_was_delivered_are_told(
     broker.set_committed(group, writing.topic, 3, "3|")  # as a backup has it
     writing.start()
     writing.publish(b"\0next")
-    wait_until(lambda: writing.writer.problem, "a problem", PATIENCE_S)
-    problem = writing.writer.problem or ""
+    problem = wait_for_problem(
+        lambda: writing.writer.problem, "has the first 3 outputs, and 8 were delivered"
+    )
     assert problem.startswith(f"topic {writing.topic} at {broker.address}, by the number")
-    assert "has the first 3 outputs, and 8 were delivered" in problem
     assert "Output 4 to 8 is no longer kept" in problem
     assert "on_lost='skip'" in problem
     assert len(broker.values(writing.topic)) == 8
@@ -366,8 +363,9 @@ def test_a_number_that_somebody_else_has_changed_is_told(broker: Broker, tmp_pat
     broker.set_committed(group, writing.topic, 1, "")  # as tools reset offsets
     writing.start()
     writing.publish(b"\0next")
-    wait_until(lambda: writing.writer.problem, "a problem", PATIENCE_S)
-    assert "has the first 0 outputs, and 2 were delivered" in (writing.writer.problem or "")
+    wait_for_problem(
+        lambda: writing.writer.problem, "has the first 0 outputs, and 2 were delivered"
+    )
     writing.stop()
 
 
