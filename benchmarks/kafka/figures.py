@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 from tests.kafka.artifacts import NotAvailable
-from tests.kafka.broker import Broker
+from tests.kafka.broker import AS_INSTALLED, Broker
 
 from benchmarks import loads
 from benchmarks.figures import Figure, Settings, figure_of, ratio_of
@@ -38,7 +38,7 @@ def kafka(settings: Settings, scratch: Path) -> Iterator[Figure]:
     directory = scratch / "broker"
     directory.mkdir()
     try:
-        broker = Broker(directory)
+        broker = Broker(directory, AS_INSTALLED)
     except NotAvailable as reason:
         click.echo(f"nothing is measured: {reason}", err=True)
         return
