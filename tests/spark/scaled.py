@@ -1,7 +1,8 @@
 """An application whose number of executors changes while messages arrive: a program for one test.
 
 Prints, as JSON, the longest time without a publication for each number of executors that it was
-given, how often the query was started, and the outputs by key.
+given, how often the query was started, the outputs by key, and which processes have reported their
+processor time.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Scaled:
         self._application = reference.load()
         self.published: list[float] = []
         """When something was published."""
+        self.timed: set[int] = set()
+        """Processes that have reported their processor time."""
         self.sent = 0
         self._ends = threading.Event()
         layout = StateLayout("Poison", PARTITIONS, 8 * PARTITIONS, directory / "checkpoint")
@@ -98,8 +101,9 @@ class Scaled:
                 found[output[4:5].decode()].append(output[5:].decode())
         return found
 
-    def _on_published(self, _news: News) -> None:
+    def _on_published(self, news: News) -> None:
         self.published.append(time.monotonic())
+        self.timed |= {role for _, role in news.tally.metrics.processors}
 
     def _supervise(self) -> None:
         while not self._ends.wait(0.1) or self._gateway.journal.backlog:
@@ -134,6 +138,7 @@ def main(directory: Path) -> None:
         starts = scaled.moves
         outputs = scaled.finish()
     told = {"gaps": gaps, "starts": starts, "sent": scaled.sent, "outputs": outputs}
+    told["timed"] = sorted(scaled.timed)
     print(json.dumps(told))
 
 

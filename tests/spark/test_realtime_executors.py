@@ -138,3 +138,4 @@ def test_messages_flow_while_executors_come_and_go(tmp_path: Path, executors: Pa
         assert numbers == [str(n + 1) for n in range(len(numbers))], key
     assert sum(map(len, told["outputs"].values())) == told["sent"]
     assert told["starts"] == 3  # then on one executor, then on three again
+    assert told["timed"] == [-1, 0, 1, 2, 3], "the first stage and each partition tell their time"

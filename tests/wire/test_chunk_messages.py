@@ -97,6 +97,7 @@ def test_no_field_of_a_tally_makes_it_nothing() -> None:
         "hot_keys": {("s", "k"): 1},
         "keyed": {"s": 1},
         "expired": {"s": 1},
+        "processors": {("one", 0): (1.5, 0.5)},
     }
     assert {one.name for one in fields(Tally)} - some.keys() == {"examples", "metrics"}
     assert {one.name for one in fields(TaskMetrics)} - of_metrics.keys() == {"steps", "arrivals"}

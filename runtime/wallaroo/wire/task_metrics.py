@@ -123,6 +123,9 @@ class TaskMetrics:
     """Messages of all keys, by state."""
     expired: dict[str, int] = field(default_factory=dict)
     """Number of entities that expired, by state."""
+    processors: dict[tuple[str, int], tuple[float, float]] = field(default_factory=dict)
+    """By worker and process (a partition, or the first stage): seconds of processor time that the
+    worker and the process have used so far. Reported from time to time, by executors alone."""
 
     def taken(self) -> TaskMetrics:
         """What it has counted since the last call; `step` returns the same objects as before."""
@@ -136,9 +139,10 @@ class TaskMetrics:
             self.hot_keys,
             self.keyed,
             self.expired,
+            self.processors,
         )
         self.arrivals, self.entities, self.windows, self.log_bytes = {}, {}, {}, {}
-        self.hot_keys, self.keyed, self.expired = {}, {}, {}
+        self.hot_keys, self.keyed, self.expired, self.processors = {}, {}, {}, {}
         return taken
 
     def add_expired(self, state: str) -> None:
@@ -193,6 +197,7 @@ class TaskMetrics:
         self.entities |= other.entities
         self.windows |= other.windows
         self.log_bytes |= other.log_bytes
+        self.processors |= other.processors
         for entry, count in other.hot_keys.items():
             self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count
         self.hot_keys = dict(_most(self.hot_keys))
@@ -214,6 +219,7 @@ class TaskMetrics:
             or self.hot_keys
             or self.keyed
             or self.expired
+            or self.processors
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -227,6 +233,7 @@ class TaskMetrics:
             "hot_keys": [[*key, count] for key, count in self.hot_keys.items()],
             "keyed": list(self.keyed.items()),
             "expired": list(self.expired.items()),
+            "processors": [[*of, *seconds] for of, seconds in self.processors.items()],
         }
         return {name: values for name, values in figures.items() if values}
 
@@ -243,6 +250,10 @@ class TaskMetrics:
             {(state, key): count for state, key, count in get("hot_keys", ())},
             dict(get("keyed", ())),
             dict(get("expired", ())),
+            {
+                (worker, role): (all_s, own_s)
+                for worker, role, all_s, own_s in get("processors", ())
+            },
         )
 
 

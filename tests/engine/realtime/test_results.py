@@ -16,6 +16,7 @@ def test_all_metrics_of_a_chunk_are_taken_once() -> None:
     metrics.log_bytes["counts", 1] = 5
     metrics.add_hot_keys("counts", {"a": 6}, 6)
     metrics.add_expired("counts")
+    metrics.processors["one", 0] = (1.5, 0.5)
     counted = TaskMetrics.from_json(metrics.to_json())
     assert all(vars(counted).values()), "a metric that this test does not count"
     _, tally = results.take()

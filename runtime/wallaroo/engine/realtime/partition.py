@@ -160,6 +160,8 @@ class Partition:
         saving_s = time.thread_time() - began
         if self._housekeeping.reports(self._state.size()):
             self._note_state()
+        if self._files is None:
+            self._housekeeping.report_time(self._number, self._results.metrics)
         outputs, tally = self._results.take()
         to = [packed._replace(bucket=self._partition_of[packed.bucket]) for packed in sent]
         report = Report(number, outputs, tally, level, sent=to, changes=record, saving_s=saving_s)

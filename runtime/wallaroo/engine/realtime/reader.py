@@ -36,6 +36,7 @@ from wallaroo.system.failpoints import fault
 from wallaroo.wire.chunk_messages import (
     BEGIN,
     LEVEL,
+    READER,
     TASK,
     CheckpointPosition,
     NextLevel,
@@ -127,6 +128,8 @@ class Reader:
         self._send(task.number, 1, by_level.pop(1, {}), isolates=task.isolates)
         for level, of_level in by_level.items():
             self._kept[task.number, level] = of_level
+        if self._files is None:
+            self._housekeeping.report_time(READER, self._results.metrics)
         outputs, tally = self._results.take()
         report = Report(task.number, outputs, tally, partitions=expected)
         fault("reader-before-report")
