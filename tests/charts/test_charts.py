@@ -28,7 +28,8 @@ def paths(schema: dict[str, Any]) -> Iterator[str]:
                 SCHEMA["definitions"][some["$ref"].rpartition("/")[2]] if "$ref" in some else some
             )
             kind = some.get("$ref", "").rpartition("/")[2]
-            if "properties" in there and kind not in OPEN:
+            whole = kind in OPEN or there.get("type", "object") != "object"
+            if "properties" in there and not whole:
                 yield from (f"{name}.{path}" for path in paths(there))
                 break
         else:

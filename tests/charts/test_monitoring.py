@@ -58,6 +58,8 @@ def test_the_dashboard_shows_every_metric_that_an_operator_watches() -> None:
         "wallaroo_state_log_bytes",
         "wallaroo_epoch_end_seconds",
         "wallaroo_epoch_age_seconds",
+        "wallaroo_workers_needed_cores",
+        "wallaroo_workers_used_cores",
     }
     assert metrics_without(shown) == metrics_without(used)
 

@@ -309,6 +309,23 @@ def test_a_change_of_workers_changes_one_config_map_alone(
     assert many["ConfigMap", "word-count-workers"]["data"]["workers"] == "5"
 
 
+def test_workers_that_follow_the_load_have_bounds_and_the_driver_may_write_their_number(
+    helm: Helm,
+) -> None:
+    def made(workers: Any) -> tuple[dict[str, str], list[str]]:
+        objects = helm.objects("word-count", {"workers": workers})
+        (rule,) = (r for r in one(objects, "Role")["rules"] if "configmaps" in r["resources"])
+        return one(objects, "ConfigMap", "-workers")["data"], rule["verbs"]
+
+    read = ["get", "list", "watch"]
+    assert made(3) == ({"workers": "3", "partitions": "8"}, read)
+    bounds = {"min": "1", "max": "4", "upAfterSeconds": "30", "downAfterSeconds": "300"}
+    bounds["partitions"] = "8"
+    assert made({"min": 1, "max": 4}) == ({**bounds, "mode": "scale"}, [*read, "patch"])
+    reported = {"min": 1, "max": 4, "mode": "report", "upAfterSeconds": 60}
+    assert made(reported) == ({**bounds, "mode": "report", "upAfterSeconds": "60"}, read)
+
+
 @every_case
 @every_chart
 def test_what_cannot_be_changed_is_that_of_the_chart_before(

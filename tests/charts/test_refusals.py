@@ -11,6 +11,9 @@ from tests.charts.harness import HELM, Helm, RefusedError, SdkHelm
 AGAINST_THE_SCHEMA: list[tuple[dict[str, Any], str, str]] = [
     ({"workers": 0}, "workers", "greater than or equal to 1|minimum"),
     ({"workers": "two"}, "workers", "integer"),
+    ({"workers": {"min": 2}}, "workers", "max"),
+    ({"workers": {"min": 0, "max": 2}}, "min", "greater than or equal to 1|minimum"),
+    ({"workers": {"min": 1, "max": 2, "mode": "off"}}, "mode", "report"),
     ({"dashboard": {"hosts": "dashboard.example"}}, "hosts", "array"),
     ({"partitions": 1.5}, "partitions", "integer"),
     ({"sources": [{"name": "orders"}]}, "sources", "port"),
@@ -29,6 +32,7 @@ AGAINST_THE_SCHEMA: list[tuple[dict[str, Any], str, str]] = [
     ({"test": {"messages": [{"source": "orders"}]}}, "messages", "text|hex|one"),
 ]
 UNKNOWN_KEYS: list[tuple[dict[str, Any], str]] = [
+    ({"workers": {"min": 1, "maxi": 2, "max": 2}}, "did you mean workers.max?"),
     ({"wrokers": 2}, "wrokers is not a value of this chart: did you mean workers?"),
     ({"imgae": {"tag": "1"}}, "imgae is not a value of this chart: did you mean image?"),
     ({"driver": {"nodeselector": {}}}, "did you mean driver.nodeSelector?"),
@@ -231,6 +235,12 @@ FORMS: list[tuple[dict[str, Any], str]] = [
 ]
 IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
     ({"workers": 9}, "workers is 9 and partitions is 8: more workers than partitions have nothing"),
+    ({"workers": {"min": 1, "max": 9}}, "workers.max is 9 and partitions is 8: more workers than"),
+    ({"workers": {"min": 3, "max": 2}}, "workers.min is 3 and workers.max is 2: no number is betw"),
+    (
+        {"executor": {"podDisruptionBudget": {"enabled": True}}, "workers": {"min": 1, "max": 2}},
+        "minAvailable is 1 and workers.min is 1: no node with an executor could be drained.",
+    ),
     (
         {"sources": [{"name": "a", "port": 7010}, {"name": "a", "port": 7011}]},
         "Two sources have the name a: each needs a different name.",

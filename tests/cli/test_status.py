@@ -87,19 +87,25 @@ class Votes:
     def __init__(self, api: KubernetesAPI, config: Path) -> None:
         self.pods = [pod("driver"), pod("gateway"), pod("executor", name="votes-1-exec-1")]
         self.events: list[dict[str, Any]] = []
+        self.requested = {"workers": "2", "partitions": "8"}
+        self.autoscaling: dict[str, Any] | None = None
         workers = {
             "metadata": {
                 "name": "votes-workers",
                 "labels": {"app.kubernetes.io/component": "workers"},
             },
-            "data": {"workers": "2", "partitions": "8"},
         }
         api.answers = {
             f"{BASE}/pods": lambda asked: self._listed(asked, self.pods),
-            f"{BASE}/configmaps": lambda asked: self._listed(asked, [workers]),
+            f"{BASE}/configmaps": lambda asked: self._listed(
+                asked, [{**workers, "data": self.requested}]
+            ),
             f"{BASE}/events": lambda _: (200, {"items": self.events}),
             f"{BASE}/pods/votes-gateway-0:7980/proxy/status": lambda _: (200, GATEWAY),
-            f"{BASE}/pods/votes-driver-0:7980/proxy/status": lambda _: (200, DRIVER),
+            f"{BASE}/pods/votes-driver-0:7980/proxy/status": lambda _: (
+                200,
+                {**DRIVER, "autoscaling": self.autoscaling},
+            ),
         }
         cluster = {"name": "c", "cluster": {"server": api.url}}
         context = {"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "here"}}
@@ -160,6 +166,27 @@ def test_the_table_tells_all_of_a_release_that_is_well(votes: Votes) -> None:
         "",
         "no problems",
     ]
+
+
+def test_the_table_tells_why_there_are_so_many_workers(votes: Votes) -> None:
+    votes.requested = {
+        "min": "1",
+        "max": "4",
+        "current": "3",
+        "mode": "report",
+        "upAfterSeconds": "30",
+        "downAfterSeconds": "300",
+        "partitions": "8",
+    }
+    reason = "1,500 messages/s need 1.66 cores: 5 workers of 0.5 at 70% (at most 4)"
+    votes.autoscaling = {"min": 1, "max": 4, "mode": "report", "reason": reason, "problem": None}
+    _, said = votes.status()
+    assert "workers   1 running, 3 wanted, 8 at most" in said
+    assert f"scaling   1 to 4, reported only: {reason}\n" in said
+    votes.autoscaling |= {"mode": "scale", "problem": "the ConfigMap cannot be written: 403"}
+    _, said = votes.status()
+    assert f"scaling   1 to 4: {reason}\n" in said
+    assert "does not follow the load: the ConfigMap cannot be written: 403" in said
 
 
 def test_the_table_tells_for_what_sources_wait(

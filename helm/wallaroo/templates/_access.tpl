@@ -35,7 +35,7 @@ rules:
   - apiGroups: [""]
     resources: [configmaps]
     resourceNames: [{{ include "wallaroo.fullname" . }}-workers]
-    verbs: [get, list, watch]
+    verbs: [get, list, watch{{ if and (kindIs "map" .Values.workers) (ne (toString .Values.workers.mode) "report") }}, patch{{ end }}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

@@ -164,8 +164,13 @@ dashboard.enabled is true, and anyone who reaches it could view keys, state and 
 {{- end }}
 
 {{- define "wallaroo.checks.workers" -}}
-{{- if gt (int .Values.workers) (int .Values.partitions) }}
-workers is {{ int .Values.workers }} and partitions is {{ int .Values.partitions }}: more workers than partitions have nothing to do. Set workers to {{ int .Values.partitions }} or less; for more partitions see "Scale" in docs/kubernetes.md.
+{{- $bounds := include "wallaroo.workers" . | fromJson -}}
+{{- $most := ternary "workers.max" "workers" (kindIs "map" .Values.workers) -}}
+{{- if gt (int $bounds.max) (int .Values.partitions) }}
+{{ $most }} is {{ int $bounds.max }} and partitions is {{ int .Values.partitions }}: more workers than partitions have nothing to do. Set {{ $most }} to {{ int .Values.partitions }} or less; for more partitions see "Scale" in docs/kubernetes.md.
+{{- end -}}
+{{- if gt (int $bounds.min) (int $bounds.max) }}
+workers.min is {{ int $bounds.min }} and workers.max is {{ int $bounds.max }}: no number is between them. Set workers.min to {{ int $bounds.max }} or less.
 {{- end -}}
 {{- if and .Values.repartition .Values.stopped }}
 repartition and stopped are both set, and a stopped application repartitions nothing: set stopped=false.
@@ -177,8 +182,10 @@ repartition and stopped are both set, and a stopped application repartitions not
 storage.state.accessModes has ReadWriteOncePod, and driver and executors share the volume: take ReadWriteMany, or ReadWriteOnce to have them on one node.
 {{- end -}}
 {{- with .Values.executor.podDisruptionBudget -}}
-{{- if and .enabled (ge (int .minAvailable) (int $.Values.workers)) }}
-executor.podDisruptionBudget.minAvailable is {{ int .minAvailable }} and workers is {{ int $.Values.workers }}: no node with an executor could be drained. Make it smaller than workers.
+{{- $least := (include "wallaroo.workers" $ | fromJson).min | int -}}
+{{- $name := ternary "workers.min" "workers" (kindIs "map" $.Values.workers) -}}
+{{- if and .enabled (ge (int .minAvailable) $least) }}
+executor.podDisruptionBudget.minAvailable is {{ int .minAvailable }} and {{ $name }} is {{ $least }}: no node with an executor could be drained. Make it smaller than {{ $name }}.
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -52,7 +52,16 @@ kind: ConfigMap
 metadata:
   {{- include "wallaroo.metadata" (merge (dict "name" "workers" "component" "workers") $part) | nindent 2 }}
 data:
+  {{- if kindIs "map" .Values.workers }}
+  # the driver adds `current`, the number that the load needs
+  min: {{ int .Values.workers.min | quote }}
+  max: {{ int .Values.workers.max | quote }}
+  mode: {{ .Values.workers.mode | default "scale" }}
+  upAfterSeconds: {{ int (.Values.workers.upAfterSeconds | default 30) | quote }}
+  downAfterSeconds: {{ int (.Values.workers.downAfterSeconds | default 300) | quote }}
+  {{- else }}
   workers: {{ int .Values.workers | quote }}
+  {{- end }}
   partitions: {{ int .Values.partitions | quote }}
 ---
 apiVersion: v1

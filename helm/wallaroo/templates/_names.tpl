@@ -81,6 +81,12 @@ annotations:
 {{- .Values.sparkSecret.existingSecret | default (printf "%s-spark" (include "wallaroo.fullname" .)) -}}
 {{- end }}
 
+{{/* Bounds of the number of workers, in JSON; they are equal if it is fixed. */}}
+{{- define "wallaroo.workers" -}}
+{{- $workers := .Values.workers -}}
+{{- ternary $workers (dict "min" $workers "max" $workers) (kindIs "map" $workers) | toJson -}}
+{{- end }}
+
 {{/* Name of a volume claim: dict root, volume (journal or state). */}}
 {{- define "wallaroo.claim" -}}
 {{- (index .root.Values.storage .volume).existingClaim | default (printf "%s-%s" (include "wallaroo.fullname" .root) .volume) -}}

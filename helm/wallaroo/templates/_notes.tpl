@@ -18,7 +18,9 @@ root, send (commands that send to the sources' ports on 127.0.0.1).
 {{- $_ := set $topics $side (append (get $topics $side) .topic) -}}
 {{- end -}}
 {{- end -}}
-{{ .Chart.Name }} is installed as {{ .Release.Name }}, with {{ int .Values.workers }} worker{{ if gt (int .Values.workers) 1 }}s{{ end }} (at most {{ int .Values.partitions }}){{ if .Values.stopped }}. It is stopped (stopped=true){{ end }}.
+{{- $bounds := include "wallaroo.workers" . | fromJson -}}
+{{- $workers := ternary (printf "%d to %d" (int $bounds.min) (int $bounds.max)) (toString (int $bounds.min)) (kindIs "map" .Values.workers) -}}
+{{ .Chart.Name }} is installed as {{ .Release.Name }}, with {{ $workers }} worker{{ if ne $workers "1" }}s{{ end }} (at most {{ int .Values.partitions }}){{ if .Values.stopped }}. It is stopped (stopped=true){{ end }}.
 
 1. Wait until it is ready:
 

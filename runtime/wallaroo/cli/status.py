@@ -72,6 +72,10 @@ def _lines(status: ReleaseStatus) -> Iterator[str]:
     wanted = "?" if status.workers_wanted is None else status.workers_wanted
     running, most = status.workers_running, status.partitions
     yield f"workers   {running} running, {wanted} wanted, {most} at most"
+    if scaling := values["autoscaling"]:
+        only = ", reported only" if scaling["mode"] == "report" else ""
+        reason = scaling["reason"] or "the query has not started"
+        yield f"scaling   {scaling['min']} to {scaling['max']}{only}: {reason}"
     if status.driver is not None:
         number = (values["chunk"] or {}).get("number")
         yield (

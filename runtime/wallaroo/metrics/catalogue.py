@@ -258,6 +258,21 @@ PAUSED = _metric(
 )
 WORKERS_WANTED = _metric("wallaroo_workers_wanted", "gauge", "Requested number of workers.")
 WORKERS_ALIVE = _metric("wallaroo_workers_alive", "gauge", "Workers that accept tasks.")
+WORKERS_NEEDED = _metric(
+    "wallaroo_workers_needed",
+    "gauge",
+    "Workers that the load needs, whatever the bounds; with `workers: {min, max}`.",
+)
+WORKERS_USED_CORES = _metric(
+    "wallaroo_workers_used_cores",
+    "gauge",
+    "Cores that the workers use; with `workers: {min, max}`.",
+)
+WORKERS_NEEDED_CORES = _metric(
+    "wallaroo_workers_needed_cores",
+    "gauge",
+    "Cores that arriving and waiting messages need; with `workers: {min, max}`.",
+)
 QUERY_RESTARTS = _metric(
     "wallaroo_query_restarts_total",
     "counter",

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -14,12 +15,14 @@ from typing import Any
 import structlog
 
 from wallaroo.api.addresses import Address
+from wallaroo.engine.spark.kubernetes import requested_cores
 from wallaroo.engine.spark.kubernetes import settings as settings_of_pods
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.model.application import Application
 from wallaroo.observability.health import HealthServer
 from wallaroo.run.driver_status import DriverStatus
+from wallaroo.run.kubernetes.autoscaler import Autoscaler
 from wallaroo.run.kubernetes.permissions import check_permissions
 from wallaroo.run.kubernetes.worker_count import WorkerCount
 from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
@@ -56,6 +59,8 @@ class ClusterRun(Lifecycle):
         self._settings = settings
         self._worker_count: WorkerCount | None = None
         """Follows the requested number of workers, if it comes from a ConfigMap."""
+        self._autoscaler: Autoscaler | None = None
+        """Changes that number, if it is to follow the load."""
 
     def __exit__(
         self,
@@ -112,6 +117,7 @@ class ClusterRun(Lifecycle):
         if self._worker_count is not None:
             self._worker_count.start()
             self._stack.callback(self._worker_count.stop)
+            self._start_autoscaler(self._worker_count, location, engine_settings.spark)
         dashboard = self._serve_dashboard(application, location)
         self._status.enter("running")
         return {
@@ -120,6 +126,20 @@ class ClusterRun(Lifecycle):
             "workers": workers,
             **({} if dashboard is None else {"dashboard": dashboard.url}),
         }
+
+    def _start_autoscaler(
+        self, count: WorkerCount, location: str, spark: Mapping[str, str]
+    ) -> None:
+        client = GatewayClient(location, patience_s=0)
+        self._autoscaler = self._status.autoscaler = Autoscaler(
+            client.samples,
+            self._engine,
+            lambda: self._pause.since is not None,
+            count,
+            requested_cores(spark),
+        )
+        self._autoscaler.start()
+        self._stack.callback(self._autoscaler.stop)
 
     def _serve_health(self, address: Address) -> None:
         probes = {"/healthz": self._status.alive, "/readyz": self._status.ready}
@@ -188,6 +208,8 @@ class ClusterRun(Lifecycle):
     def _on_published(self, news: News) -> None:
         self._status.on_published(news)
         self._summary.on_published(news)
+        if self._autoscaler is not None:
+            self._autoscaler.on_published(news)
 
     def _on_worker_count(self, count: int) -> None:
         _, running = self._engine.workers()

@@ -15,6 +15,7 @@ from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.metrics.exposition import exposition
 from wallaroo.observability.health import Health
+from wallaroo.run.kubernetes.autoscaler import Autoscaler
 from wallaroo.wire.chunk_messages import News
 
 _STARTING_S = 300.0
@@ -55,6 +56,8 @@ class DriverStatus:
         """The engine, once it runs."""
         self.pause: Pause | None = None
         """Pauses the engine, once that runs."""
+        self.autoscaler: Autoscaler | None = None
+        """Lets the number of workers follow the load, if it comes from a ConfigMap."""
 
     def enter(self, state: str) -> None:
         """Record that the driver enters *state*."""
@@ -125,6 +128,7 @@ class DriverStatus:
                 "wanted": requested,
                 "running": running,
             },
+            "autoscaling": None if self.autoscaler is None else self.autoscaler.status(),
             "chunk": {"number": chunk, "age_s": round(age_s, 1)},
             "publications_per_s": round(recent / _RATE_S, 2),
             "messages_per_s": self._rate(),
@@ -139,7 +143,8 @@ class DriverStatus:
         """The engine's metrics in Prometheus's format; the gateway serves its own."""
         if self.engine is None or self.pause is None:
             return ""
-        return exposition([*self.engine.samples(), self.pause.sample()])
+        scaling = [] if self.autoscaler is None else self.autoscaler.samples()
+        return exposition([*self.engine.samples(), self.pause.sample(), *scaling])
 
     def _paused_since(self) -> float | None:
         return None if self.pause is None else self.pause.since

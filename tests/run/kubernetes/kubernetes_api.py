@@ -38,6 +38,8 @@ class KubernetesAPI:
                 posted = self.rfile.read(int(self.headers["Content-Length"]))
                 self._answer({"posted": posted.decode()})
 
+            do_PATCH = do_POST  # noqa: N815
+
             def do_GET(self) -> None:
                 url = urlsplit(self.path)
                 asked = {name: values[0] for name, values in parse_qs(url.query).items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from tests.helpers import PATIENCE_S
 from tests.run.kubernetes.kubernetes_api import DROP, END, KubernetesAPI
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.run.kubernetes import worker_count
-from wallaroo.run.kubernetes.worker_count import WorkerCount
+from wallaroo.run.kubernetes.worker_count import Scaling, WorkerCount
 
 PATH = "/api/v1/namespaces/here/configmaps"
 
@@ -33,6 +34,15 @@ def listed(*items: dict[str, Any], version: str) -> tuple[int, dict[str, Any]]:
         "metadata": {"resourceVersion": version},
         "items": list(items),
     }
+
+
+BOUNDS = {"min": "2", "max": "6", "mode": "scale", "upAfterSeconds": "30"} | {
+    "downAfterSeconds": "300"
+}
+
+
+def bounded(version: str, **changes: str) -> dict[str, Any]:
+    return {**config_map(None, version), "data": BOUNDS | changes}
 
 
 def modified(workers: str | None, version: str) -> dict[str, Any]:
@@ -131,3 +141,38 @@ def test_a_missing_number_is_told_with_what_to_do(
     api.answers[PATH] = lambda _: listed(*items, version="7")
     with pytest.raises(UsageError, match="set 'workers' to a number of 1 or more"):
         Following(api).worker_count.read()
+
+
+def test_bounds_are_kept_and_changes_of_them_followed(api: KubernetesAPI) -> None:
+    api.answers[PATH] = lambda _: listed(bounded("5"), version="7")
+    following = Following(api)
+    count = following.worker_count
+    assert (count.read(), count.scaling) == (2, Scaling(2, 6, False, 30.0, 300.0))
+    count.start()
+    api.asked_to_watch()
+    for changed in (
+        bounded("8", current="5"),
+        bounded("9", current="5", max="4", mode="report"),
+        config_map("3", "10"),
+        bounded("11"),  # goes on with what was there
+        bounded("12", current="4"),
+    ):
+        api.watch.put({"type": "MODIFIED", "object": changed})
+    assert [following.next() for _ in range(4)] == [5, 4, 3, 4]
+    assert count.scaling == Scaling(2, 6, False, 30.0, 300.0)
+    count.stop()
+
+
+def test_a_number_is_written_beside_the_bounds(api: KubernetesAPI) -> None:
+    posted: list[Any] = []
+
+    def patched(asked: Any) -> tuple[int, Any]:
+        posted.append(json.loads(asked["posted"]))
+        return 200, bounded("6", current="5")
+
+    api.answers[f"{PATH}/words-workers"] = patched
+    Following(api).worker_count.write(5)
+    assert posted == [{"data": {"current": "5"}}]
+    api.answers[f"{PATH}/words-workers"] = lambda _: (403, {"message": "forbidden"})
+    with pytest.raises(RuntimeFailure, match=r"words-workers cannot be written: 403 .*to patch it"):
+        Following(api).worker_count.write(6)

@@ -81,6 +81,20 @@ def settings(
     return spark_settings
 
 
+def requested_cores(spark_settings: Mapping[str, str]) -> float:
+    """Return the cores that a pod of an executor requests.
+
+    Example:
+        >>> requested_cores({"spark.kubernetes.executor.request.cores": "500m"})
+        0.5
+        >>> requested_cores({"spark.executor.cores": "2"}), requested_cores({})
+        (2.0, 1.0)
+    """
+    cores = spark_settings.get("spark.executor.cores", "1")
+    text = spark_settings.get("spark.kubernetes.executor.request.cores", cores)
+    return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
+
+
 def executor_command(environment: Mapping[str, str]) -> list[str]:
     """Return the command of an executor that Spark's Kubernetes backend describes in *environment*.
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.run.kubernetes.worker_count import requested
 
 _INSTANCE, _COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/component"
 _PART_OF = "app.kubernetes.io/part-of=wallaroo"
@@ -93,6 +94,7 @@ class ReleaseStatus:
                 "running": self.workers_running,
                 "partitions": self.partitions,
             },
+            "autoscaling": driver.get("autoscaling"),
             "pods": [asdict(pod) for pod in self.pods],
             "sources": gateway.get("sources", []),
             "sinks": gateway.get("sinks", []),
@@ -176,7 +178,7 @@ def release_status(
     warnings = _warnings(events)
     statuses = [_pod(pod, warnings) for pod in pods]
     statuses.sort(key=lambda pod: (_rank(pod.component), len(pod.name), pod.name))
-    requested: dict[str, str] = next(
+    data: dict[str, str] = next(
         (m.data or {} for m in maps if m.metadata.labels.get(_COMPONENT) == "workers"), {}
     )
     driver = _query(api, namespace, pods, "driver")
@@ -185,8 +187,8 @@ def release_status(
         release,
         namespace,
         statuses,
-        _number(requested.get("workers")),
-        _number(requested.get("partitions")),
+        requested(data),
+        _number(data.get("partitions")),
         driver,
         gateway,
         [
@@ -328,6 +330,8 @@ def _problems(
             yield f"{gateway['set_aside']} messages could not be processed: see the driver's log"
     if driver is not None and driver.get("problem"):
         yield f"{driver['problem']} (the driver is {driver['state']}): see its log"
+    if driver is not None and (scaling := driver.get("autoscaling")) and scaling["problem"]:
+        yield f"the number of workers does not follow the load: {scaling['problem']}"
     if driver is not None and driver.get("last_error"):
         yield f"last error: {driver['last_error']}"
 

@@ -1,17 +1,24 @@
-"""The requested number of workers, which a ConfigMap holds."""
+"""The requested number of workers, which a ConfigMap holds.
+
+It is fixed, or follows the load: then the ConfigMap has its bounds, and in `CURRENT` the number,
+which the driver writes and a chart does not have. So an upgrade of the release leaves it alone.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
 
 import structlog
 
 from wallaroo.errors import RuntimeFailure, UsageError
 
 KEY = "workers"
-"""Key of the number in the ConfigMap."""
+"""Key of a fixed number in the ConfigMap."""
+CURRENT, MINIMUM = "current", "min"
+"""Keys of a number that follows the load, and of its lower bound."""
 _WATCH_S = 290
 """Seconds after which a watch is renewed, before a proxy on the way closes it."""
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 15.0
@@ -19,6 +26,36 @@ _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 15.0
 _GONE = 410
 
 log = structlog.get_logger("wallaroo")
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How the number of workers follows the load."""
+
+    minimum: int
+    """Workers at least."""
+    maximum: int
+    """Workers at most."""
+    reports_only: bool
+    """Whether decisions are reported, and nobody carries them out."""
+    up_after_s: float
+    """See `ScalingSettings`."""
+    down_after_s: float
+    """See `ScalingSettings`."""
+
+    @classmethod
+    def of(cls, data: Mapping[str, str]) -> Self | None:
+        """What the *data* of a ConfigMap says; None if the number is fixed, or it is wrong."""
+        try:
+            return cls(
+                int(data[MINIMUM]),
+                int(data["max"]),
+                data["mode"] == "report",
+                float(data["upAfterSeconds"]),
+                float(data["downAfterSeconds"]),
+            )
+        except (KeyError, ValueError):
+            return None
 
 
 class WorkerCount:
@@ -39,9 +76,11 @@ class WorkerCount:
     ) -> None:
         self._api = api
         self._selected = {"namespace": namespace, "field_selector": f"metadata.name={name}"}
-        self._name = name
+        self._namespace, self._name = namespace, name
         self._on_change = on_change
         self._known: int | None = None
+        self.scaling: Scaling | None = None
+        """How the number follows the load; None if it is fixed."""
         self._problem: str | None = None
         self._stopping = threading.Event()
         self._watch: Any = None
@@ -72,13 +111,33 @@ class WorkerCount:
             )
             raise UsageError(msg)
         self._version = listed.metadata.resource_version
-        self._known = numbers[0]
+        self._known, self.scaling = numbers[0], Scaling.of(listed.items[0].data)
         return numbers[0]
 
     @property
     def problem(self) -> str | None:
         """Why changes are not seen at the moment; None while they are."""
         return self._problem
+
+    def write(self, number: int) -> None:
+        """Request *number* workers, in place of those that the load needed before.
+
+        Raises:
+            RuntimeFailure: The ConfigMap cannot be written.
+        """
+        from kubernetes.client import ApiException
+        from urllib3.exceptions import HTTPError
+
+        try:
+            self._api.patch_namespaced_config_map(
+                self._name, self._namespace, {"data": {CURRENT: str(number)}}
+            )
+        except (ApiException, HTTPError) as error:
+            msg = (
+                f"the ConfigMap {self._name} cannot be written: {_reason(error)}; the driver's "
+                "ServiceAccount must be allowed to patch it"
+            )
+            raise RuntimeFailure(msg) from error
 
     def start(self) -> None:
         """Start watching, from the version that `read` has seen."""
@@ -132,7 +191,8 @@ class WorkerCount:
             self._version = event["object"].metadata.resource_version
 
     def _handle(self, item: Any) -> None:
-        number = _number(item)
+        number = _number(item, self._known)
+        self.scaling = Scaling.of(item.data or {})
         if number is None:
             log.warning(
                 "workers are not changed",
@@ -143,10 +203,30 @@ class WorkerCount:
             self._on_change(number)
 
 
-def _number(item: Any) -> int | None:
-    text = str((item.data or {}).get(KEY, ""))
-    number = int(text) if text.isdecimal() else 0
-    return number or None
+def requested(data: Mapping[str, str], known: int | None = None) -> int | None:
+    """The number that the *data* of a ConfigMap requests, if *known* was before; None for none.
+
+    Example:
+        >>> requested({"workers": "4"}), requested({})
+        (4, None)
+        >>> bounds = {"min": "2", "max": "8", "mode": "scale", "upAfterSeconds": "30"}
+        >>> bounds["downAfterSeconds"] = "300"
+        >>> requested(bounds), requested({**bounds, "current": "9"}), requested(bounds, 5)
+        (2, 8, 5)
+    """
+    scaling = Scaling.of(data)
+    if KEY in data or scaling is None:
+        return _positive(data.get(KEY))
+    number = _positive(data.get(CURRENT)) or known or scaling.minimum
+    return min(max(number, scaling.minimum), scaling.maximum)
+
+
+def _number(item: Any, known: int | None = None) -> int | None:
+    return requested(item.data or {}, known)
+
+
+def _positive(text: str | None) -> int | None:
+    return (int(text) if text and text.isdecimal() else 0) or None
 
 
 def _reason(error: Exception) -> str:
