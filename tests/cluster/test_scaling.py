@@ -75,6 +75,26 @@ def test_the_dashboard_shows_the_application_behind_its_service(market_spread: R
     assert snapshot["workers"] == {"wanted": 1, "alive": 1}
 
 
+def test_workers_follow_the_load(market_spread: Release, market_peer: Peer) -> None:
+    bounds = {"min": 1, "max": 3, "upAfterSeconds": 10, "downAfterSeconds": 20}
+    market_spread.upgrade("--set-json", f"workers={json.dumps(bounds)}")
+    before = market_spread.lives("gateway", "driver")
+    market_peer.send(ENDLESS, rate=5000)
+    wait_for("more workers", functools.partial(market_spread.runs, 3))
+    assert "scaling   1 to 3: " in market_spread.status_table()
+    market_peer.wait_until_sent(market_peer.progress()["sent"] + 20_000)
+    market_peer.stop()
+    result = market_peer.settle()
+    assert (result["connects"], result["repeated"]) == (2, 0)
+    wait_for("fewer workers", functools.partial(market_spread.runs, 1))
+    assert market_spread.lives("gateway", "driver") == before
+    log = market_spread.cluster.logs(f"{market_spread.fullname}-driver-0")
+    reasons = [line for line in log.splitlines() if '"workers change"' in line]
+    assert len(reasons) >= 2, "up and down"
+    assert all("cores: " in line for line in reasons)
+    assert market_spread.problems() == ""
+
+
 def test_another_number_of_partitions_is_refused(market_spread: Release) -> None:
     with pytest.raises(Exception, match="fixed at the first install"):
         market_spread.upgrade("--set", "partitions=4")
