@@ -166,6 +166,45 @@ class Cluster:
             self.kubectl("uncordon", node)
 
     @contextlib.contextmanager
+    def filled(self, node: str, image: str, left: int) -> Iterator[None]:
+        """Meanwhile, pods on *node* request all of its CPU but *left* thousandths of one."""
+        found = self.get("node", node)
+        assert found is not None
+        free = _millis(found["status"]["allocatable"])
+        there = self.kubectl(
+            "get", "pods", "-A", "-o=json", f"--field-selector=spec.nodeName={node}"
+        )
+        for pod in json.loads(there)["items"]:
+            if pod["status"]["phase"] in {"Pending", "Running"}:
+                containers = pod["spec"]["containers"]
+                free -= sum(_millis(c.get("resources", {}).get("requests", {})) for c in containers)
+        filler = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "filler"},
+            "spec": {
+                "nodeName": node,
+                "automountServiceAccountToken": False,
+                "terminationGracePeriodSeconds": 0,
+                "securityContext": POD_SECURITY,
+                "containers": [
+                    {
+                        "name": "filler",
+                        "image": image,
+                        "command": ["python3", "-c", "import signal; signal.pause()"],
+                        "resources": {"requests": {"cpu": f"{free - left}m"}},
+                        "securityContext": CONTAINER_SECURITY,
+                    }
+                ],
+            },
+        }
+        self.apply(filler)
+        try:
+            yield
+        finally:
+            self.kubectl("delete", "pod", "filler")
+
+    @contextlib.contextmanager
     def ending(self, pod: str, reason: str) -> Iterator[None]:
         """*pod* has to end meanwhile, for *reason*; it may be gone at once then."""
         ended = f"jsonpath={{.status.containerStatuses[0].state.terminated.reason}}={reason}"
@@ -461,6 +500,12 @@ class Peer:
 
     def _ask(self, path: str) -> dict[str, Any]:
         return dict(json.loads(self._cluster.http(self.name, self.HTTP, path)))
+
+
+def _millis(resources: Mapping[str, str]) -> int:
+    """The CPU in *resources*, in thousandths of one."""
+    cpu = resources.get("cpu", "0")
+    return int(cpu[:-1]) if cpu.endswith("m") else round(float(cpu) * 1000)
 
 
 def _is_ready(pod: Mapping[str, Any]) -> bool:

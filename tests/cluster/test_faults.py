@@ -128,6 +128,30 @@ def test_the_gateway_is_deleted_while_senders_are_connected(
     assert result["repeated"] == 0, "a gateway that ends in good order has noted what it delivered"
 
 
+def test_an_executor_that_waits_for_room_does_not_get_that_of_the_gateway(
+    word_count: Release, word_peer: Peer
+) -> None:
+    (driver,) = word_count.pods("driver")
+    node, image = driver["spec"]["nodeName"], driver["spec"]["containers"][0]["image"]
+
+    def waits() -> bool:
+        return "cannot be scheduled" in word_count.problems()
+
+    with word_count.cluster.filled(node, image, left=50):  # an executor needs 100, as the gateway
+        word_count.upgrade("--set", "workers=3")
+        wait_for("an executor without room", waits)
+        before = word_count.lives("gateway")
+        with Streaming(word_peer):
+            word_count.delete_pods("gateway")
+        word_count.wait_until_ready()
+        assert word_count.lives("gateway") != before
+        wait_for("an executor without room again", waits)
+        assert "executors are withdrawn" in word_count.cluster.logs(driver["metadata"]["name"])
+    wait_for("a third executor", lambda: word_count.runs(3))
+    word_count.upgrade("--set", "workers=2")
+    wait_for("two executors", lambda: word_count.runs(2))
+
+
 def test_all_pods_are_deleted_at_once(word_count: Release, word_peer: Peer) -> None:
     with Streaming(word_peer):
         word_count.delete_pods()

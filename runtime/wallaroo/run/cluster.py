@@ -24,6 +24,7 @@ from wallaroo.observability.health import HealthServer
 from wallaroo.run.driver_status import DriverStatus
 from wallaroo.run.kubernetes.autoscaler import Autoscaler
 from wallaroo.run.kubernetes.permissions import check_permissions
+from wallaroo.run.kubernetes.room import GatewayRoom
 from wallaroo.run.kubernetes.worker_count import WorkerCount
 from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
@@ -114,6 +115,10 @@ class ClusterRun(Lifecycle):
         self._status.engine, self._status.pause = self._engine, self._pause
         self._summary.start()
         self._stack.callback(self._summary.stop)
+        if self._engine.executors is not None:
+            room = GatewayRoom(self._status.gateway_responds, self._engine.executors)
+            room.start()
+            self._stack.callback(room.stop)
         if self._worker_count is not None:
             self._worker_count.start()
             self._stack.callback(self._worker_count.stop)

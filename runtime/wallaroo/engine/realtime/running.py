@@ -94,15 +94,15 @@ class RunningEngine:
         self._last: RealTimeQuery | None = None
         self._holding = threading.Lock()
         self._held = False
-        self._executors: Executors | None = None
+        self.executors: Executors | None = None
         """The executors; None for local Spark."""
         self._placement: Placement | None = None
         self._attempts = itertools.count(1)
         self._launched, self._spark = launched, launched.finish()
         with self._spark.starting():
             if not is_local(settings.master):
-                self._executors = Executors(self._spark.session, settings.workers)
-                self._placement = Placement(self._executors, slots_of(layout.partitions))
+                self.executors = Executors(self._spark.session, settings.workers)
+                self._placement = Placement(self.executors, slots_of(layout.partitions))
             found = settings.application.absolute()
             if not settings.everywhere:
                 found = shipping.ship(self._spark.session, settings.application, scratch)
@@ -146,7 +146,7 @@ class RunningEngine:
 
         if self._last is not None:
             self._last.stop()
-        if self._executors is None and not self._spark.is_alive():
+        if self.executors is None and not self._spark.is_alive():
             remove_leftovers(self._checkpoint)
             self._spark = self._launched.again()
         if self._placement is not None:
@@ -171,7 +171,7 @@ class RunningEngine:
         if (ended := self._spark.ended()) is None:
             return None
         self._spark.will_stop()
-        return Failure(ended, final=self._executors is not None)
+        return Failure(ended, final=self.executors is not None)
 
     def failure(self) -> str | None:
         """Supervise it; returns why it is not restarted, or None while it runs or will run."""
@@ -200,9 +200,9 @@ class RunningEngine:
 
     def workers(self) -> tuple[int, int]:
         """Workers that are requested, and workers that take tasks."""
-        if self._executors is None:
+        if self.executors is None:
             return self._partitions, self._partitions
-        return self._executors.wanted, len(self._executors.running())
+        return self.executors.wanted, len(self.executors.running())
 
     @contextmanager
     def saved_state(self) -> Iterator[SavedState]:
@@ -227,8 +227,8 @@ class RunningEngine:
 
     def scale(self, workers: int) -> None:
         """Run on *workers* workers; `failure` moves the query when the executors are there."""
-        if self._executors is not None:
-            self._executors.want(workers)
+        if self.executors is not None:
+            self.executors.want(workers)
 
     def reload(
         self, application: ApplicationRef, program: Program, between: Callable[[], None]
@@ -298,13 +298,13 @@ class RunningEngine:
 
     def _move_if_outdated(self) -> None:
         """Stop a query that is to use other executors, at the end of an epoch."""
-        if self._placement is None or self._executors is None or self._held:
+        if self._placement is None or self.executors is None or self._held:
             return
         if self._last is None or not self._placement.is_outdated():
             return
-        log.info("query moves", executors=self._executors.running(), wanted=self._executors.wanted)
+        log.info("query moves", executors=self.executors.running(), wanted=self.executors.wanted)
         self._last.hold()
         with contextlib.suppress(RuntimeFailure):  # it has failed: its messages are run again
             self._last.finish_epoch()
         self._query.replace()
-        self._executors.remove_surplus()
+        self.executors.remove_surplus()

@@ -8,6 +8,7 @@ messages.
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -52,9 +53,18 @@ class Executors:
     def want(self, number: int) -> None:
         """Request *number* executors in total, which start as soon as the cluster permits."""
         with self._lock:
-            none = self._jvm.PythonUtils.toScalaMap(self._jvm.java.util.HashMap())
-            self._context.requestTotalExecutors(number, 0, none)
+            self._request(number)
             self._wanted = number
+
+    def keep(self, names: Collection[str] | None) -> None:
+        """Have no executors but *names*; with None, as many as are wanted again."""
+        with self._lock:
+            running = self.running()
+            others = [] if names is None else [name for name in running if name not in names]
+            most = self._wanted if names is None else len(running) - len(others)
+            self._request(min(most, self._wanted))
+            if others:
+                self._decommission(others)
 
     def remove_surplus(self) -> None:
         """Decommission surplus executors, the newest first; best called between epochs."""
@@ -62,6 +72,10 @@ class Executors:
             if surplus := self.running()[self._wanted :]:
                 log.info("executors leave", executors=surplus, wanted=self._wanted)
                 self._decommission(surplus)
+
+    def _request(self, number: int) -> None:
+        none = self._jvm.PythonUtils.toScalaMap(self._jvm.java.util.HashMap())
+        self._context.requestTotalExecutors(number, 0, none)
 
     def _decommission(self, names: list[str]) -> None:
         from pyspark import SparkContext

@@ -67,6 +67,8 @@ def settings(
         # the query starts with the available executors
         "spark.scheduler.minRegisteredResourcesRatio": "0",
         "spark.kubernetes.allocation.batch.delay": "1s",
+        # pods that wait for room are deleted as soon as fewer executors are requested
+        "spark.dynamicAllocation.executorIdleTimeout": "1s",
         # a forced removal of a pod is not reported: polling detects it
         "spark.kubernetes.executor.apiPollingInterval": "5s",
         "spark.kubernetes.executor.missingPodDetectDelta": "10s",
