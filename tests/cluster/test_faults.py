@@ -159,6 +159,10 @@ def test_all_pods_are_deleted_at_once(word_count: Release, word_peer: Peer) -> N
     wait_for("both executors", lambda: word_count.runs(2))
 
 
+def test_the_log_of_a_driver_has_no_errors_of_its_start(word_count: Release) -> None:
+    assert "Uncaught exception" not in word_count.cluster.logs(f"{word_count.fullname}-driver-0")
+
+
 def test_a_node_is_drained(word_count: Release, word_peer: Peer) -> None:
     assert word_count.cluster.select("poddisruptionbudgets", "app.kubernetes.io/component=executor")
     before = word_count.lives("gateway", "driver")

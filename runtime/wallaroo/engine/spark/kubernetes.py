@@ -69,6 +69,9 @@ def settings(
         "spark.kubernetes.allocation.batch.delay": "1s",
         # pods that wait for room are deleted as soon as fewer executors are requested
         "spark.dynamicAllocation.executorIdleTimeout": "1s",
+        # the driver's Service has it; otherwise, Spark would wait for the driver's pod to be ready,
+        # which is so when the query runs, and report after a second that it is not
+        "spark.kubernetes.driver.service.publishNotReadyAddresses": "true",
         # a forced removal of a pod is not reported: polling detects it
         "spark.kubernetes.executor.apiPollingInterval": "5s",
         "spark.kubernetes.executor.missingPodDetectDelta": "10s",
