@@ -19,6 +19,7 @@ from wallaroo.run.kubernetes.permissions import VERBS
 
 NEWEST = latest_version()
 OLDEST = all_versions()[0].removesuffix("-local")
+VERSIONS: dict[str, dict[str, str]] = {NEWEST: {}, OLDEST: {"kube_version": OLDEST}}
 LABELS = {"app.kubernetes.io/part-of": "wallaroo"}
 POD_OPTIONS: dict[str, Any] = {
     "podLabels": {"team": "trade"},
@@ -192,14 +193,10 @@ every_chart = pytest.mark.parametrize("chart", CHARTS)
 def test_every_object_is_valid_for_the_newest_and_the_oldest_kubernetes(
     helm: Helm, chart: str, values: dict[str, Any]
 ) -> None:
-    objects = helm.objects(chart, values)
-    wrong = [
-        (version, said)
-        for found in [*objects, executor_pod(objects)]
-        for version in (NEWEST, OLDEST)
-        if (said := invalid(found, version))
-    ]
-    assert wrong == []
+    for version, options in VERSIONS.items():
+        objects = helm.objects(chart, values, **options)
+        wrong = [said for o in [*objects, executor_pod(objects)] if (said := invalid(o, version))]
+        assert wrong == [], version
 
 
 @every_case
@@ -224,11 +221,7 @@ def test_objects_of_two_cases_together_are_valid_for_each_kubernetes(
     wrong = []
     for second in TOGETHER[TOGETHER.index(first) + 1 :]:
         values = merged(CASES[first], CASES[second])
-        for version, options in {
-            NEWEST: {},
-            OLDEST: {},
-            "1.20": {"kube_version": "1.20.2"},
-        }.items():
+        for version, options in {**VERSIONS, "1.20": {"kube_version": "1.20.2"}}.items():
             objects = helm.objects("market-spread", values, **options)
             wrong += [
                 said for o in [*objects, executor_pod(objects)] if (said := invalid(o, version))
@@ -560,7 +553,56 @@ def test_executors_go_where_the_volume_is(helm: Helm) -> None:
     ]
     assert term["topologyKey"] == "kubernetes.io/hostname"
     assert term["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == "driver"
-    assert near(["ReadWriteMany"]) is None
+    assert near(["ReadWriteMany"]) == {"podAntiAffinity": apart("executor")}
+
+
+def apart(component: str) -> Any:
+    labels = {"name": "word-count", "instance": "word-count", "component": component}
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {
+            "matchLabels": {f"app.kubernetes.io/{name}": value for name, value in labels.items()}
+        },
+    }
+    return {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 100, "podAffinityTerm": term}
+        ]
+    }
+
+
+def test_the_gateway_prefers_another_node_than_the_drivers_unless_values_say_where(
+    helm: Helm,
+) -> None:
+    def affinity(values: dict[str, Any], part: str = "gateway") -> Any:
+        return spec_of(helm.objects("word-count", {part: values}), part).get("affinity")
+
+    assert affinity({}) == {"podAntiAffinity": apart("driver")}
+    assert affinity({"affinity": {"podAntiAffinity": {}}}) == {"podAntiAffinity": {}}
+    assert affinity({}, "driver") is None
+
+
+def spec_of(objects: list[dict[str, Any]], part: str) -> Any:
+    if part == "executor":
+        return executor_pod(objects)["spec"]
+    return one(objects, "StatefulSet", f"-{part}")["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("part", ["gateway", "driver", "executor"])
+def test_pods_leave_a_node_that_fails_soon_unless_values_say_when(helm: Helm, part: str) -> None:
+    def seconds(*own: dict[str, Any]) -> dict[str, int | None]:
+        values = {"tolerationSeconds": 7, part: {"tolerations": [*own]}}
+        found = spec_of(helm.objects("word-count", values), part)["tolerations"]
+        return {t.get("key", "any"): t.get("tolerationSeconds") for t in found}
+
+    unready, unreachable = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+    assert seconds() == {unready: 7, unreachable: 7}
+    assert seconds({"key": "spot", "effect": "NoSchedule"}).keys() == {"spot", unready, unreachable}
+    assert seconds({"key": unready, "effect": "NoExecute", "tolerationSeconds": 90}) == {
+        unready: 90,
+        unreachable: 7,
+    }
+    assert seconds({"operator": "Exists"}) == {"any": None}
 
 
 def test_claims_stay_only_when_they_shall(helm: Helm) -> None:
@@ -701,6 +743,17 @@ def test_disruption_budgets_speak_the_clusters_version(helm: Helm) -> None:
     )
     old = helm.objects("word-count", values, kube_version="1.20.2")
     assert one(old, "PodDisruptionBudget")["apiVersion"] == "policy/v1beta1"
+
+
+def test_a_drain_passes_the_budgets_unless_values_say_that_it_waits(helm: Helm) -> None:
+    def specs(**options: Any) -> list[Any]:
+        enabled = {"podDisruptionBudget": {"enabled": True, **options}}
+        objects = helm.objects("word-count", {"gateway": enabled, "driver": enabled})
+        return [o["spec"] for o in objects if o["kind"] == "PodDisruptionBudget"]
+
+    assert [spec["maxUnavailable"] for spec in specs()] == [1, 1]
+    assert {spec["unhealthyPodEvictionPolicy"] for spec in specs()} == {"AlwaysAllow"}
+    assert [spec["maxUnavailable"] for spec in specs(maxUnavailable=0)] == [0, 0]
 
 
 def test_the_longest_name_leaves_room_for_all_that_comes_behind_it(helm: Helm) -> None:

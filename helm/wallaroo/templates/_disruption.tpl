@@ -15,7 +15,11 @@ spec:
   # an absolute number: the executors have no controller that a percentage could refer to
   minAvailable: {{ int .minAvailable }}
   {{- else }}
-  maxUnavailable: 0
+  maxUnavailable: {{ int .maxUnavailable }}
+  {{- end }}
+  {{- if semverCompare ">=1.27.0-0" (include "wallaroo.kubeVersion" $root) }}
+  # a pod that is not ready must not block a drain
+  unhealthyPodEvictionPolicy: AlwaysAllow
   {{- end }}
   selector:
     matchLabels:

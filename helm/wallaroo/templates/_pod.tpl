@@ -20,10 +20,8 @@ priorityClassName: {{ . }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $values.tolerations }}
 tolerations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- include "wallaroo.tolerations" . | nindent 2 }}
 {{- with include "wallaroo.affinity" . | fromYaml }}
 affinity:
   {{- toYaml . | nindent 2 }}
@@ -37,18 +35,49 @@ topologySpreadConstraints:
 {{- end }}
 
 {{/*
-Affinity of a component. Executors share the state volume with the driver: if only one node can mount
-it, they run on the driver's node. dict root, component.
+Tolerations of a component: dict root, component. Those of the user, which may have no key, replace the
+chart's for the same taint: the shortest of several would count.
+*/}}
+{{- define "wallaroo.tolerations" -}}
+{{- $own := (index .root.Values .component).tolerations -}}
+{{- $keys := list -}}
+{{- range $own -}}
+{{- if eq (.effect | default "NoExecute") "NoExecute" -}}
+{{- $keys = append $keys (.key | default "") -}}
+{{- end -}}
+{{- end -}}
+{{- range $key := list "node.kubernetes.io/not-ready" "node.kubernetes.io/unreachable" }}
+{{- if not (or (has $key $keys) (has "" $keys)) }}
+- key: {{ $key }}
+  operator: Exists
+  effect: NoExecute
+  tolerationSeconds: {{ int $.root.Values.tolerationSeconds }}
+{{- end }}
+{{- end }}
+{{- with $own }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/*
+Affinity of a component: dict root, component. Executors share the state volume with the driver: if only
+one node can mount it, they run on the driver's node; otherwise, they spread. The gateway prefers another
+node, so that messages are accepted when the driver's node fails.
 */}}
 {{- define "wallaroo.affinity" -}}
 {{- $affinity := deepCopy (index .root.Values .component).affinity -}}
-{{- if and (eq .component "executor") (not (has "ReadWriteMany" .root.Values.storage.state.accessModes)) -}}
-{{- $driver := include "wallaroo.selectorLabels" (dict "root" .root "component" "driver") | fromYaml -}}
-{{- $near := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" $driver) -}}
+{{- $oneNode := not (has "ReadWriteMany" .root.Values.storage.state.accessModes) -}}
+{{- $other := ternary "driver" "executor" (or (eq .component "gateway") $oneNode) -}}
+{{- $labels := include "wallaroo.selectorLabels" (dict "root" .root "component" $other) | fromYaml -}}
+{{- $there := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" $labels) -}}
+{{- if and (eq .component "executor") $oneNode -}}
 {{- $pods := $affinity.podAffinity | default dict -}}
-{{- $required := append ($pods.requiredDuringSchedulingIgnoredDuringExecution | default list) $near -}}
+{{- $required := append ($pods.requiredDuringSchedulingIgnoredDuringExecution | default list) $there -}}
 {{- $_ := set $pods "requiredDuringSchedulingIgnoredDuringExecution" $required -}}
 {{- $_ := set $affinity "podAffinity" $pods -}}
+{{- else if and (ne .component "driver") (not (hasKey $affinity "podAntiAffinity")) -}}
+{{- $preferred := list (dict "weight" 100 "podAffinityTerm" $there) -}}
+{{- $_ := set $affinity "podAntiAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" $preferred) -}}
 {{- end -}}
 {{- toYaml $affinity -}}
 {{- end }}
