@@ -76,3 +76,40 @@ def test_a_driver_that_refuses_its_partitions_can_be_given_others(render: Render
     assert render({"partitions": 8}, workers=WORKERS, driver=driver(ready=0))
     claim = {**CLAIM, "metadata": {"annotations": {"wallaroo/partitions": "4"}}}
     assert render({"partitions": 8}, workers=WORKERS, driver=driver(ready=0), state=claim)
+
+
+def checks(objects: list[Object]) -> list[Object]:
+    return [o for o in objects if o["metadata"]["name"].endswith("-upgrade-check")]
+
+
+def test_an_upgrade_checks_what_the_release_does_not_run_yet(render: Render) -> None:
+    gateway = one(render({}), "StatefulSet", "-gateway")
+    old: list[dict[str, Any]] = [{"workers": 3}, {"image": {"tag": "0.1.0"}}, {"args": []}]
+    new: list[dict[str, Any]] = [
+        {"image": {"tag": "0.2.0"}},
+        {"args": ["--fast"]},
+        {"outputs": ["results.example:7002"]},
+        {"gateway": {"extraEnv": [{"name": "MODE", "value": "fast"}]}},
+    ]
+    assert not any(checks(render(values, gateway=gateway)) for values in old)
+    assert all(checks(render(values, gateway=gateway)) for values in new)
+    left = {"upgrade-check": {"kind": "Pod"}}
+    assert checks(render({}, gateway=gateway, **left)), "which removes the pod that has failed"
+
+
+def test_settings_of_topics_are_checked_as_the_upgrade_will_have_them(render: Render) -> None:
+    def values(compression: str) -> dict[str, Any]:
+        topics = {"enabled": True, "secretName": "mine"}
+        return {"kafka": {**topics, "settings": {"compression.type": compression}}}
+
+    gateway = one(render(values("zstd")), "StatefulSet", "-gateway")
+    assert not checks(render(values("zstd"), gateway=gateway))
+    (found,) = checks(render(values("gzip"), gateway=gateway))
+    assert found["metadata"]["annotations"]["wallaroo/kafka-settings"] == "compression.type=gzip\n"
+    mounted = {volume["name"] for volume in found["spec"]["volumes"]}
+    assert {"kafka", "kafka-settings"} <= mounted
+
+
+def test_nothing_is_checked_when_it_shall_not_be(render: Render) -> None:
+    assert not checks(render({"upgradeCheck": {"enabled": False}}))
+    assert not checks(render({"stopped": True}))

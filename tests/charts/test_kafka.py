@@ -82,7 +82,7 @@ def test_without_ports_nothing_listens_for_senders_and_no_receiver_comes_along(h
     assert [[port["port"] for port in rule["ports"]] for rule in rules] == [[7900, 7901], [7980]]
 
 
-def test_only_the_gateway_has_the_settings_and_the_secrets(helm: Helm) -> None:
+def test_only_gateway_and_check_have_the_settings_and_the_secrets(helm: Helm) -> None:
     objects = helm.objects(CHART, TOPICS)
     mounted = {
         pod: {
@@ -93,9 +93,10 @@ def test_only_the_gateway_has_the_settings_and_the_secrets(helm: Helm) -> None:
         for pod, spec in pods(objects)
     }
     wanted = {"kafka": 0o440, "brokers-ca": 0o440, "a-client": 0o440}
-    assert mounted.pop(f"{CHART}-gateway").items() >= wanted.items()
+    for pod in (f"{CHART}-gateway", f"{CHART}-upgrade-check"):
+        assert mounted.pop(pod).items() >= wanted.items()
     assert not [name for secrets in mounted.values() for name in secrets if name in wanted]
-    settings = f"{CHART}-kafka"
+    settings = f'"{CHART}-kafka"'
     users = [pod for pod, spec in pods(objects) if settings in json.dumps(spec["volumes"])]
     assert users == [f"{CHART}-gateway"]
 

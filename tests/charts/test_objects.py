@@ -12,6 +12,7 @@ import yaml
 from kubernetes_validate.utils import all_versions, latest_version
 
 from tests.charts.harness import CHARTS, Helm, executor_pod, invalid, one, pods, unrestricted
+from wallaroo.cli.check import check
 from wallaroo.cli.driver import driver
 from wallaroo.cli.gateway import gateway
 from wallaroo.cli.repartition import repartition
@@ -486,7 +487,7 @@ def test_memory_follows_from_the_largest_frame(
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_pod_of_a_test_that_has_passed_stays_only_when_it_shall(helm: Helm, keep: bool) -> None:
     made = helm.objects("word-count", {"test": {"keepPod": keep}})
-    (pod,) = (o for o in made if o["kind"] == "Pod")
+    pod = one(made, "Pod", "-test")
     policies = pod["metadata"]["annotations"]["helm.sh/hook-delete-policy"].split(",")
     assert ("hook-succeeded" in policies, "before-hook-creation" in policies) == (not keep, True)
 
@@ -603,6 +604,20 @@ def test_pods_leave_a_node_that_fails_soon_unless_values_say_when(helm: Helm, pa
         unreachable: 7,
     }
     assert seconds({"operator": "Exists"}) == {"any": None}
+
+
+def test_the_check_before_an_upgrade_loads_the_application_as_the_gateway_does(helm: Helm) -> None:
+    more = [{"name": "more", "persistentVolumeClaim": {"claimName": "more"}}]
+    values = {"args": ["--fast"], "gateway": {"extraVolumes": more}}
+    objects = helm.objects("market-spread", values)
+    spec = one(objects, "Pod", "-upgrade-check")["spec"]
+    (container,) = spec["containers"]
+    command, *rest = container["args"]
+    context = check.make_context(command, rest)
+    assert (context.params["app"], context.params["app_args"][-1]) == ("/app", "--fast")
+    assert {*context.params["app_args"]} < {*arguments(objects, "-gateway")}
+    assert {"name": "more", "emptyDir": {}} in spec["volumes"], "the gateway has the claim"
+    assert spec["activeDeadlineSeconds"] < 300, "which helm waits"
 
 
 def test_claims_stay_only_when_they_shall(helm: Helm) -> None:

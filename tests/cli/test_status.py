@@ -231,6 +231,12 @@ def test_the_json_tells_all_that_the_table_tells(votes: Votes) -> None:
             "executor ended with exit code 137: OOMKilled; give it more memory: resources, or "
             "executor.memoryOverhead",
         ),
+        (
+            "upgrade-check",
+            {"state": {"terminated": {"exitCode": 2, "message": "--in has 1 address\n"}}},
+            "upgrade-check ended with exit code 2: --in has 1 address; the release runs as before "
+            "the upgrade",
+        ),
     ],
 )
 def test_a_container_that_does_not_run_tells_why_and_what_to_do(

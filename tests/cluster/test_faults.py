@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.harness import Peer, Release, wait_for
+from tests.cluster.harness import CommandFailedError, Peer, Release, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -157,6 +157,23 @@ def test_all_pods_are_deleted_at_once(word_count: Release, word_peer: Peer) -> N
         word_count.delete_pods()
     word_count.wait_until_ready()
     wait_for("both executors", lambda: word_count.runs(2))
+
+
+def test_an_upgrade_to_an_image_that_is_not_there_leaves_the_release_as_it_is(
+    word_count: Release, word_peer: Peer
+) -> None:
+    before, connects = word_count.lives("gateway", "driver"), word_peer.progress()["connects"]
+    with (
+        Streaming(word_peer),
+        pytest.raises(CommandFailedError, match="pre-upgrade hooks failed"),
+    ):
+        word_count.upgrade("--set", "image.tag=none,upgradeCheck.timeoutSeconds=20")
+    assert word_count.lives("gateway", "driver") == before
+    assert word_peer.progress()["connects"] == connects
+    assert "the release runs as before the upgrade" in word_count.problems()
+    word_count.upgrade()
+    wait_for("the failed check being gone", lambda: not word_count.problems())
+    assert word_count.lives("gateway", "driver") == before
 
 
 def test_the_log_of_a_driver_has_no_errors_of_its_start(word_count: Release) -> None:

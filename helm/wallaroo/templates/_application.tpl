@@ -16,6 +16,7 @@ All objects of a Wallaroo application. An application's chart includes only this
 {{- include "wallaroo.network" . }}
 {{- include "wallaroo.routes" . }}
 {{- include "wallaroo.monitoring" . }}
+{{- include "wallaroo.upgradeCheck" . }}
 ---
 {{ include "wallaroo.test" . }}
 {{- end }}

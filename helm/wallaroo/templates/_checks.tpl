@@ -17,7 +17,7 @@
 {{- end }}
 
 {{- define "wallaroo.checks.values" -}}
-{{- range $key := list "image" "workers" "partitions" "onError" "kafka" "tls" "token" "sparkSecret" "storage" "gateway" "driver" "executor" "receiver" "rbac" "networkPolicy" "dashboard" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" "ingress" "httpRoute" -}}
+{{- range $key := list "image" "workers" "partitions" "onError" "kafka" "tls" "token" "sparkSecret" "storage" "gateway" "driver" "executor" "upgradeCheck" "receiver" "rbac" "networkPolicy" "dashboard" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" "ingress" "httpRoute" -}}
 {{- if or (not (hasKey $.Values $key)) (kindIs "invalid" (get $.Values $key)) }}
 {{ $key }} is null: leave it out to have its default, or give it a value.
 {{- end -}}

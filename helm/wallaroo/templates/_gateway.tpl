@@ -78,7 +78,8 @@ spec:
 apiVersion: apps/v1
 kind: StatefulSet
 metadata:
-  {{- include "wallaroo.metadata" (merge (dict "name" "gateway") $part) | nindent 2 }}
+  {{- $checked := dict "wallaroo/checked" (include "wallaroo.checked" .) }}
+  {{- include "wallaroo.metadata" (merge (dict "name" "gateway" "annotations" $checked) $part) | nindent 2 }}
 spec:
   replicas: {{ ternary 0 1 .Values.stopped }}
   serviceName: {{ include "wallaroo.fullname" . }}-gateway

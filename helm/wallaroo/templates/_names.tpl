@@ -110,18 +110,25 @@ annotations:
 {{- end -}}
 {{- end }}
 
-{{/* Arguments that all commands share: the application, its addresses and the log level. */}}
-{{- define "wallaroo.sharedArgs" -}}
+{{/* Options with the addresses of sources and outputs. */}}
+{{- define "wallaroo.addresses" -}}
 {{- $sources := list -}}
 {{- range .Values.sources -}}
 {{- $sources = append $sources (printf "%s@0.0.0.0:%v" .name (int .port)) -}}
 {{- end -}}
-- /app
-{{- with $sources }}
+{{- with $sources -}}
 - --in={{ join "," . }}
-{{- end }}
-{{- with include "wallaroo.outputs" . }}
+{{ end -}}
+{{- with include "wallaroo.outputs" . -}}
 - --out={{ . }}
+{{ end -}}
+{{- end }}
+
+{{/* Arguments that all commands share: the application, its addresses and the log level. */}}
+{{- define "wallaroo.sharedArgs" -}}
+- /app
+{{- with include "wallaroo.addresses" . | trim }}
+{{ . }}
 {{- end }}
 - --max-frame={{ int .Values.maxFrameBytes }}
 - --log-level={{ .Values.logLevel }}

@@ -16,7 +16,9 @@ _INSTANCE, _COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/compone
 _PART_OF = "app.kubernetes.io/part-of=wallaroo"
 _CONTROLLERS = ("gateway", "driver")
 """Components that are StatefulSets."""
-_ORDER = ("gateway", "driver", "executor", "receiver", "test")
+_UPGRADE_CHECK = "upgrade-check"
+"""Component of the pod that helm runs before an upgrade, and leaves behind if it fails."""
+_ORDER = ("gateway", "driver", "executor", "receiver", "test", _UPGRADE_CHECK)
 """Components in the order in which they are shown."""
 _HEALTH_PORT = "health"
 """Name of the port at which gateway and driver serve `/status`."""
@@ -33,6 +35,7 @@ _REMEDIES: Mapping[str, str] = {
     "ErrImageNeverPull": "load the image into the nodes, or set image.pullPolicy=IfNotPresent",
     "InvalidImageName": "check image.repository and image.tag",
     "CreateContainerConfigError": "check the Secrets and ConfigMaps that the values name",
+    "DeadlineExceeded": "correct what delayed it, or increase upgradeCheck.timeoutSeconds",
     "OOMKilled": "give it more memory: resources, or executor.memoryOverhead",
     "FailedMount": "check the volume's claim and storage class",
     "FailedAttachVolume": "check the volume's claim, and the node that holds the volume",
@@ -306,7 +309,8 @@ def _problems(
 ) -> Iterator[str]:
     for pod in pods:
         if pod.problem is not None:
-            yield f"{pod.name}: {pod.problem}"
+            after = "; the release runs as before the upgrade"
+            yield f"{pod.name}: {pod.problem}{after if pod.component == _UPGRADE_CHECK else ''}"
     present = {pod.component for pod in pods}
     fullname = next(
         (
