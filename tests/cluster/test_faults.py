@@ -147,6 +147,14 @@ def test_an_executor_that_waits_for_room_does_not_get_that_of_the_gateway(
         assert word_count.lives("gateway") != before
         wait_for("an executor without room again", waits)
         assert "executors are withdrawn" in word_count.cluster.logs(driver["metadata"]["name"])
+        old = {pod["metadata"]["name"] for pod in word_count.pods("executor")}
+        word_count.crash("driver", "wallaroo")
+
+        def replaced() -> bool:
+            names = {pod["metadata"]["name"] for pod in word_count.pods("executor")}
+            return len(names) == 3 and not names & old
+
+        wait_for("the executors of the next driver, and no others", replaced)
     wait_for("a third executor", lambda: word_count.runs(3))
     word_count.upgrade("--set", "workers=2")
     wait_for("two executors", lambda: word_count.runs(2))

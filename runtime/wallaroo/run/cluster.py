@@ -23,6 +23,7 @@ from wallaroo.model.application import Application
 from wallaroo.observability.health import HealthServer
 from wallaroo.run.driver_status import DriverStatus
 from wallaroo.run.kubernetes.autoscaler import Autoscaler
+from wallaroo.run.kubernetes.leftovers import remove_leftovers
 from wallaroo.run.kubernetes.permissions import check_permissions
 from wallaroo.run.kubernetes.room import GatewayRoom
 from wallaroo.run.kubernetes.worker_count import WorkerCount
@@ -89,6 +90,8 @@ class ClusterRun(Lifecycle):
         location, patience_s = settings.gateway.location, settings.gateway.patience_s
         self._status.enter("waiting for the gateway")
         lease = self._acquire_lease(location, pod)
+        if self._worker_count is not None:
+            remove_leftovers(self._worker_count.api, pod.namespace, self._prefix(pod))
         state = self._open_state(application, GatewayFiles(location, lease, patience_s))
         scratch = self._make_scratch()
         log.info(
@@ -246,6 +249,9 @@ class ClusterRun(Lifecycle):
         check_permissions(client.AuthorizationV1Api(), namespace)
         return count
 
+    def _prefix(self, pod: Pod) -> str:
+        return self._settings.executors.prefix or pod.name
+
     def _pod_settings(self, pod: Pod, lease: int) -> dict[str, str]:
         """Spark settings for executors in pods, if the master is Kubernetes."""
         executors = self._settings.executors
@@ -254,7 +260,7 @@ class ClusterRun(Lifecycle):
         if executors.image is None:
             msg = "--image is missing: executors on Kubernetes need an image"
             raise UsageError(msg)
-        prefix = f"{executors.prefix or pod.name}-{lease}"
+        prefix = f"{self._prefix(pod)}-{lease}"
         secret_file = executors.secret_file
         if secret_file is not None:
             read_token(secret_file)  # executors would fail to connect, one after the other

@@ -31,6 +31,8 @@ class KubernetesAPI:
         """What watchers get to see: events, DROP, END."""
         self.watched: queue.SimpleQueue[Query] = queue.SimpleQueue()
         """What they asked for, watch by watch."""
+        self.deleted: list[str] = []
+        """Paths of objects that were deleted."""
         api = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -48,6 +50,10 @@ class KubernetesAPI:
                     api.stream(self)
                     return
                 self._answer(asked)
+
+            def do_DELETE(self) -> None:
+                api.deleted.append(self.path)
+                self._answer({})
 
             def _answer(self, asked: Query) -> None:
                 answer = api.answers.get(unquote(urlsplit(self.path).path))

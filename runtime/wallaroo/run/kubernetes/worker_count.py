@@ -74,7 +74,7 @@ class WorkerCount:
     def __init__(
         self, api: Any, namespace: str, name: str, on_change: Callable[[int], None]
     ) -> None:
-        self._api = api
+        self.api = api
         self._selected = {"namespace": namespace, "field_selector": f"metadata.name={name}"}
         self._namespace, self._name = namespace, name
         self._on_change = on_change
@@ -96,7 +96,7 @@ class WorkerCount:
         from urllib3.exceptions import HTTPError
 
         try:
-            listed = self._api.list_namespaced_config_map(**self._selected)
+            listed = self.api.list_namespaced_config_map(**self._selected)
         except (ApiException, HTTPError) as error:
             msg = (
                 f"the ConfigMap {self._name} cannot be read: {_reason(error)}; the driver's "
@@ -129,7 +129,7 @@ class WorkerCount:
         from urllib3.exceptions import HTTPError
 
         try:
-            self._api.patch_namespaced_config_map(
+            self.api.patch_namespaced_config_map(
                 self._name, self._namespace, {"data": {CURRENT: str(number)}}
             )
         except (ApiException, HTTPError) as error:
@@ -170,7 +170,7 @@ class WorkerCount:
                 pause = min(2 * pause, _MAX_PAUSE_S)
 
     def _relist(self) -> None:
-        listed = self._api.list_namespaced_config_map(**self._selected)
+        listed = self.api.list_namespaced_config_map(**self._selected)
         for item in listed.items:
             self._handle(item)
         self._version = listed.metadata.resource_version
@@ -180,7 +180,7 @@ class WorkerCount:
 
         self._watch = Watch()
         for event in self._watch.stream(
-            self._api.list_namespaced_config_map,
+            self.api.list_namespaced_config_map,
             **self._selected,
             resource_version=self._version,
             timeout_seconds=_WATCH_S,

@@ -1,0 +1,36 @@
+"""Executors that an earlier driver of the same pod has left behind.
+
+Executors end with their driver's pod. If only its container restarts, those that wait for room
+stay, and would take it from executors of the new driver, or from the gateway.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import structlog
+
+log = structlog.get_logger("wallaroo")
+
+
+def remove_leftovers(api: Any, namespace: str, prefix: str) -> None:
+    """Delete the executors of all earlier drivers, whose leases are lost.
+
+    Args:
+        api: A `kubernetes.client.CoreV1Api`.
+        namespace: Namespace of the executors.
+        prefix: What their names begin with, before the number of the lease.
+    """
+    from kubernetes.client import ApiException
+    from urllib3.exceptions import HTTPError
+
+    name = re.compile(rf"{re.escape(prefix)}-\d+-exec-\d+")
+    try:
+        pods = api.list_namespaced_pod(namespace, label_selector="spark-role=executor").items
+        for pod in pods:
+            if name.fullmatch(pod.metadata.name):
+                api.delete_namespaced_pod(pod.metadata.name, namespace)
+    except (ApiException, HTTPError) as error:  # such as one that has just gone
+        reason = getattr(error, "reason", None) or str(error)
+        log.warning("executors of an earlier driver may remain", reason=reason)
