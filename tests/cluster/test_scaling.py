@@ -76,12 +76,12 @@ def test_the_dashboard_shows_the_application_behind_its_service(market_spread: R
 
 
 def test_workers_follow_the_load(market_spread: Release, market_peer: Peer) -> None:
-    bounds = {"min": 1, "max": 3, "upAfterSeconds": 10, "downAfterSeconds": 20}
+    bounds = {"min": 1, "max": 2, "upAfterSeconds": 10, "downAfterSeconds": 20}
     market_spread.upgrade("--set-json", f"workers={json.dumps(bounds)}")
     before = market_spread.lives("gateway", "driver")
-    market_peer.send(ENDLESS, rate=5000)
-    wait_for("more workers", functools.partial(market_spread.runs, 3))
-    assert "scaling   1 to 3: " in market_spread.status_table()
+    market_peer.send(ENDLESS, rate=10_000)
+    wait_for("more workers", functools.partial(market_spread.runs, 2))
+    assert "scaling   1 to 2: " in market_spread.status_table()
     market_peer.wait_until_sent(market_peer.progress()["sent"] + 20_000)
     market_peer.stop()
     result = market_peer.settle()
