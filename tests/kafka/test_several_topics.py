@@ -264,22 +264,26 @@ def test_a_deleted_topic_of_a_pattern_is_told_and_one_of_its_name_is_read_from_i
         assert app.accepted() == [b"old", b"old", b"more", b"new 0", b"new 1"]
 
 
+def table(app: Topics, *arguments: str) -> list[list[str]]:
+    """The rows that `wallaroo kafka positions` shows, once the brokers have answered."""
+    shown = wait_until(lambda: app.positions(*arguments).output.splitlines()[1:], "positions")
+    return [line.split() for line in shown]
+
+
 def test_positions_are_shown_and_moved_by_topic(broker: Broker, app: Topics) -> None:
     first, second = app.texts["source"]
     broker.write(first, b"0", b"1", partition=1)
     broker.write(second, b"2")
     with app.running() as client:
         read(client, 3)
-    shown = [line.split() for line in app.positions().output.splitlines()[1:]]
-    assert sorted(shown) == sorted(
+    assert sorted(table(app)) == sorted(
         [
             ["Lines", first, "0", "0", "0", "0", "0"],
             ["Lines", first, "1", "2", "0", "2", "0"],
             ["Lines", second, "0", "1", "0", "1", "0"],
         ]
     )
-    (only,) = [line.split() for line in app.positions("--topic", second).output.splitlines()[1:]]
-    assert only == ["Lines", second, "0", "1", "0", "1", "0"]
+    assert table(app, "--topic", second) == [["Lines", second, "0", "1", "0", "1", "0"]]
     for topic, last in ((first, 1), (second, 0)):
         told = " ".join(app.positions("--topic", topic, "--partition", "7").output.split())
         due = f"topic {topic} at {broker.address} has no partition 7; the last one is {last}"
