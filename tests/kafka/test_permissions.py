@@ -105,6 +105,12 @@ def reads(app: Topics, client: GatewayClient) -> None:
     assert app.accepted() == [b"record"]
 
 
+def taken_for_unreachable(app: Topics) -> list[str]:
+    """What the log says of brokers that cannot be reached, though no connection to them broke."""
+    lines = app.log.read_text().splitlines()
+    return [line for line in lines if "cannot be reached" in line and "transport fail" not in line]
+
+
 def test_the_table_has_all_purposes() -> None:
     assert {acl.purpose for acl in ACLS} == {SOURCE, LAG, SINK, TRANSACTIONS}
     assert len(ACLS) == 6
@@ -141,6 +147,7 @@ def test_a_sink_names_what_it_may_not_do_and_goes_on_once_it_may(users: Users, a
     users.allow(*(other for other in ACLS if other != acl))
     with users.running() as (app, client):
         problem_of_sink(client, users.own(acl).missing)
+        assert taken_for_unreachable(app) == []
         reads(app, client)
         users.allow(acl)
         wait_delivered(client)
@@ -152,6 +159,7 @@ def test_a_source_names_what_it_may_not_read_and_goes_on_once_it_may(users: User
     users.allow(*(other for other in ACLS if other != acl))
     with users.running() as (app, client):
         problem_of_source(client, users.own(acl).missing)
+        assert taken_for_unreachable(app) == []
         users.allow(acl)
         reads(app, client)
 
