@@ -5,23 +5,11 @@
 {{- $values := index .root.Values .component -}}
 serviceAccountName: {{ include "wallaroo.serviceAccountName" . }}
 automountServiceAccountToken: {{ .token | default false }}
-enableServiceLinks: false
 terminationGracePeriodSeconds: {{ int $values.terminationGracePeriodSeconds }}
-securityContext:
-  {{- toYaml .root.Values.podSecurityContext | nindent 2 }}
-{{- with .root.Values.imagePullSecrets }}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+{{ include "wallaroo.anyPod" (merge (dict "tolerations" (include "wallaroo.tolerations" . | fromYamlArray)) .) }}
 {{- with $values.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- with $values.nodeSelector }}
-nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-tolerations:
-  {{- include "wallaroo.tolerations" . | nindent 2 }}
 {{- with include "wallaroo.affinity" . | fromYaml }}
 affinity:
   {{- toYaml . | nindent 2 }}
@@ -31,6 +19,25 @@ topologySpreadConstraints:
   {{- range . }}
   - {{ merge (dict) . (dict "labelSelector" (dict "matchLabels" (include "wallaroo.selectorLabels" $ | fromYaml))) | toYaml | nindent 4 | trim }}
   {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Fields that the specs of all pods have: dict root, component (with the node selector), tolerations. */}}
+{{- define "wallaroo.anyPod" -}}
+enableServiceLinks: false
+securityContext:
+  {{- toYaml .root.Values.podSecurityContext | nindent 2 }}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with (index .root.Values .component).nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 

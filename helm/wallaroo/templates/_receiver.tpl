@@ -47,22 +47,8 @@ spec:
       {{- include "wallaroo.podMetadata" (merge (dict "annotations" (dict "checksum/program" (sha256sum $program))) $part) | nindent 6 }}
     spec:
       automountServiceAccountToken: false
-      enableServiceLinks: false
       terminationGracePeriodSeconds: 10
-      securityContext:
-        {{- toYaml .Values.podSecurityContext | nindent 8 }}
-      {{- with .Values.imagePullSecrets }}
-      imagePullSecrets:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with .Values.receiver.nodeSelector }}
-      nodeSelector:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with .Values.receiver.tolerations }}
-      tolerations:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
+      {{- include "wallaroo.anyPod" (dict "root" . "component" "receiver" "tolerations" .Values.receiver.tolerations) | nindent 6 }}
       containers:
         - name: receiver
           image: {{ include "wallaroo.image" . }}

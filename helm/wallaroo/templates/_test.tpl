@@ -40,21 +40,7 @@ metadata:
 spec:
   restartPolicy: Never
   automountServiceAccountToken: false
-  enableServiceLinks: false
-  securityContext:
-    {{- toYaml .Values.podSecurityContext | nindent 4 }}
-  {{- with .Values.imagePullSecrets }}
-  imagePullSecrets:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.test.nodeSelector }}
-  nodeSelector:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.test.tolerations }}
-  tolerations:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
+  {{- include "wallaroo.anyPod" (dict "root" . "component" "test" "tolerations" .Values.test.tolerations) | nindent 2 }}
   containers:
     - name: test
       image: {{ include "wallaroo.image" . }}

@@ -45,21 +45,7 @@ spec:
 restartPolicy: Never
 activeDeadlineSeconds: {{ int $own.timeoutSeconds }}
 automountServiceAccountToken: false
-enableServiceLinks: false
-securityContext:
-  {{- toYaml .Values.podSecurityContext | nindent 2 }}
-{{- with .Values.imagePullSecrets }}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with $values.nodeSelector }}
-nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with $values.tolerations }}
-tolerations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+{{ include "wallaroo.anyPod" (dict "root" . "component" "gateway" "tolerations" $values.tolerations) }}
 affinity:
   {{- with $values.affinity.nodeAffinity }}
   nodeAffinity:
