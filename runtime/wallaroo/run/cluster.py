@@ -61,8 +61,6 @@ class ClusterRun(Lifecycle):
         self._settings = settings
         self._worker_count: WorkerCount | None = None
         """Follows the requested number of workers, if it comes from a ConfigMap."""
-        self._autoscaler: Autoscaler | None = None
-        """Changes that number, if it is to follow the load."""
 
     def __exit__(
         self,
@@ -139,15 +137,15 @@ class ClusterRun(Lifecycle):
         self, count: WorkerCount, location: str, spark: Mapping[str, str]
     ) -> None:
         client = GatewayClient(location, patience_s=0)
-        self._autoscaler = self._status.autoscaler = Autoscaler(
+        self._status.autoscaler = autoscaler = Autoscaler(
             client.samples,
             self._engine,
             lambda: self._pause.since is not None,
             count,
             requested_cores(spark),
         )
-        self._autoscaler.start()
-        self._stack.callback(self._autoscaler.stop)
+        autoscaler.start()
+        self._stack.callback(autoscaler.stop)
 
     def _serve_health(self, address: Address) -> None:
         probes = {"/healthz": self._status.alive, "/readyz": self._status.ready}
@@ -216,8 +214,8 @@ class ClusterRun(Lifecycle):
     def _on_published(self, news: News) -> None:
         self._status.on_published(news)
         self._summary.on_published(news)
-        if self._autoscaler is not None:
-            self._autoscaler.on_published(news)
+        if self._status.autoscaler is not None:
+            self._status.autoscaler.on_published(news)
 
     def _on_worker_count(self, count: int) -> None:
         _, running = self._engine.workers()

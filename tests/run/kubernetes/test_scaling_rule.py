@@ -188,7 +188,7 @@ def test_where_no_query_runs_for_the_load_nothing_is_decided() -> None:
         assert decision.workers == 2
     assert decision.reason in {
         "the load is being measured",
-        "messages wait and none is processed, which is no overload",
+        "messages are waiting and none is processed, which is not overload",
     }
 
 

@@ -134,7 +134,7 @@ class Autoscaler:
         )
 
     def _forget(self, reason: str) -> None:
-        """Begin anew, for *reason*."""
+        """Start measuring again, because of *reason*."""
         assert self._rule is not None
         self._rule.reset()
         with self._lock:  # executors may be replaced

@@ -111,7 +111,7 @@ class ScalingRule:
         """How many workers they spoke for, and when."""
 
     def reset(self) -> None:
-        """Begin anew, because the query has stopped: what was measured before says nothing now."""
+        """Start measuring again: the query has stopped, and older readings no longer apply."""
         self._readings.clear()
         self._wanted.clear()
 
@@ -133,7 +133,7 @@ class ScalingRule:
         if (load := self._load(before, now)) is None:
             self.reset()
             return Decision(
-                now.workers, "messages wait and none is processed, which is no overload"
+                now.workers, "messages are waiting and none is processed, which is not overload"
             )
         return self._judge(now, load)
 

@@ -103,7 +103,7 @@ class WorkerCount:
                 "ServiceAccount must be allowed to get, list and watch it"
             )
             raise RuntimeFailure(msg) from error
-        numbers = [_number(item) for item in listed.items]
+        numbers = [requested(item.data or {}) for item in listed.items]
         if not numbers or numbers[0] is None:
             msg = (
                 f"the ConfigMap {self._name} has no valid number of workers: set {KEY!r} to a "
@@ -191,8 +191,8 @@ class WorkerCount:
             self._version = event["object"].metadata.resource_version
 
     def _handle(self, item: Any) -> None:
-        number = _number(item, self._known)
-        self.scaling = Scaling.of(item.data or {})
+        data = item.data or {}
+        number, self.scaling = requested(data, self._known), Scaling.of(data)
         if number is None:
             log.warning(
                 "workers are not changed",
@@ -219,10 +219,6 @@ def requested(data: Mapping[str, str], known: int | None = None) -> int | None:
         return _positive(data.get(KEY))
     number = _positive(data.get(CURRENT)) or known or scaling.minimum
     return min(max(number, scaling.minimum), scaling.maximum)
-
-
-def _number(item: Any, known: int | None = None) -> int | None:
-    return requested(item.data or {}, known)
 
 
 def _positive(text: str | None) -> int | None:
