@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.cluster.harness import Cluster, Peer, Release, run
+from tests.cluster.harness import Cluster, CommandFailedError, Peer, Release, run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Report what each release of a failed test does."""
+    report = yield
+    if report.failed and call.when == "call":
+        for release in item.funcargs.values():
+            if isinstance(release, Release):
+                with contextlib.suppress(CommandFailedError):
+                    report.sections.append((f"Release {release.name}", release.story()))
+    return report
 
 
 @pytest.fixture(scope="session")

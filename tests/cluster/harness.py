@@ -354,8 +354,10 @@ class Release:
         return told.split()
 
     def story(self) -> str:
-        """The release's pods, and the last log lines of each container and of its previous run."""
+        """The release's pods, status, and the last log lines of each container and its last run."""
         told = [self.cluster.kubectl("get", "pods", "-o", "wide")]
+        with contextlib.suppress(CommandFailedError):  # the driver is not there
+            told.append(self.status_table())
         for pod in self.cluster.select("pods", self._selector()):
             name, spec = pod["metadata"]["name"], pod["spec"]
             for container in [*spec.get("initContainers", []), *spec["containers"]]:
@@ -483,7 +485,7 @@ class Peer:
         try:
             return wait_for("all outputs", settled)
         except AssertionError as error:
-            msg = f"{error}: {self.progress()}\n{self._release.story()}"
+            msg = f"{error}: {self.progress()}"
             raise AssertionError(msg) from error
 
     def remove(self) -> None:

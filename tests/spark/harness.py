@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import socket
@@ -14,6 +16,7 @@ from typing import Self
 
 from tests.helpers import processes_below
 from wallaroo.cli.streams import Cutter, FramingName
+from wallaroo.errors import RuntimeFailure
 from wallaroo.run.background_run import BackgroundRun
 
 APPS = Path(__file__).parents[2] / "apps"
@@ -83,6 +86,18 @@ def send_bytes(address: str, data: bytes) -> None:
             pass
 
 
+class ReportedRun(BackgroundRun):
+    """A run that prints its log, and what it does, if the test fails."""
+
+    def __exit__(self, *exc: object) -> None:
+        if any(exc):
+            for event in self.events:
+                print(json.dumps(event))
+            with contextlib.suppress(RuntimeFailure):
+                print(self.client and self.client.status())
+        super().__exit__(*exc)
+
+
 def run(
     app: Path, receiver: Receiver | str, state: Path, sources: int = 1, options: Sequence[str] = ()
 ) -> BackgroundRun:
@@ -92,7 +107,7 @@ def run(
     """
     addresses = ",".join(["127.0.0.1:0"] * sources)
     to = receiver if isinstance(receiver, str) else receiver.address
-    return BackgroundRun(
+    return ReportedRun(
         [
             *("run", str(app), "--in", addresses, "--out", to, "--workers", "2"),
             *("--state-dir", str(state), "--ui", "127.0.0.1:0", *options),

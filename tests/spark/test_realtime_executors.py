@@ -132,10 +132,11 @@ def forked(running: BackgroundRun) -> list[int]:
 def test_messages_flow_while_executors_come_and_go(tmp_path: Path, executors: Path) -> None:
     command = [sys.executable, "-m", "tests.spark.scaled", str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
-    assert ran.returncode == 0, ran.stderr[-2_000:]
+    assert ran.returncode == 0, (ran.stdout + ran.stderr)[-4_000:]
     told = json.loads(ran.stdout.splitlines()[-1])
     for key, numbers in told["outputs"].items():
         assert numbers == [str(n + 1) for n in range(len(numbers))], key
     assert sum(map(len, told["outputs"].values())) == told["sent"]
-    assert told["starts"] == 3  # then on one executor, then on three again
+    # then on one executor, then on three again, of which one may come long before the other
+    assert told["starts"] in (3, 4)
     assert told["timed"] == [-1, 0, 1, 2, 3], "the first stage and each partition tell their time"
