@@ -25,7 +25,7 @@ ASKING = ROOT / "tests" / "applications" / "asking.py"
 KILLING = ROOT / "tests" / "applications" / "killing.py"
 LARGE = ROOT / "tests" / "applications" / "large.py"
 
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 """Far more than anything here takes: it ends a test that would wait for ever."""
 _PAUSES_S = 0.002, 0.25
 _Found = TypeVar("_Found")

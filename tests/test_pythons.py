@@ -136,7 +136,6 @@ def test_the_locked_packages_take_the_oldest_python_of_all() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.spark
 def test_a_new_application_is_checked_simulated_and_run(
     installed: Installation, directory: Path, monkeypatch: pytest.MonkeyPatch
@@ -167,7 +166,6 @@ def test_a_new_application_is_checked_simulated_and_run(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.spark
 def test_a_demo_runs_without_a_warning(installed: Installation, directory: Path) -> None:
     done = subprocess.run(
@@ -182,7 +180,6 @@ def test_a_demo_runs_without_a_warning(installed: Installation, directory: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_pip_builds_the_same_wheel_from_the_source_distribution(
     installed: Installation, directory: Path
 ) -> None:

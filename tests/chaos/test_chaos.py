@@ -78,7 +78,6 @@ def test_simulations_alone_are_of_no_application_or_fault(option: str) -> None:
 
 @WITH_SS
 @pytest.mark.spark
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("turn", "faults"),
     [

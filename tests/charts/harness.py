@@ -142,7 +142,7 @@ class CommandHelm(Helm):
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
         if done.returncode:
             raise RefusedError(done.stderr)

@@ -184,7 +184,7 @@ def smoke(application: type[Application], tmp_path: Path, **settings: Any) -> tu
     }
     path.write_text(json.dumps(given | settings))
     command = [sys.executable, str(FILES / "smoke.py"), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     return done.returncode, done.stdout + done.stderr
 
 

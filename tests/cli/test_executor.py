@@ -44,7 +44,7 @@ def test_what_an_executors_java_logs_has_the_fields_of_all_other_events() -> Non
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert ended.returncode != 0
     events = [json.loads(line) for line in ended.stderr.splitlines() if line.startswith("{")]
@@ -77,6 +77,6 @@ for logger in ({name!r}, {guarded!r}, "org.apache.spark.executor.Executor"):
 java.stop()
 """
     asked = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=600
     )
     assert asked.stdout.split() == ["False", "False", "True"], asked.stderr

@@ -40,7 +40,7 @@ def call(*arguments: str) -> Result:
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a process of its own."""
     command = [sys.executable, "-m", "wallaroo", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def assert_told(result: Result, exit_code: int, *said: str) -> None:

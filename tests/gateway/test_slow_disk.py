@@ -33,7 +33,7 @@ class SlowDisk:
         library = directory / "slow_disk.so"
         source = Path(__file__).with_name("slow_disk.c")
         command = ["gcc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        subprocess.run(command, check=True, capture_output=True, timeout=300)
         self.environment = {
             "LD_PRELOAD": str(library),
             "SLOW_SYNC": str(self._time),

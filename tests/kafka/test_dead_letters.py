@@ -77,7 +77,6 @@ def headers(record: Message[Any, Any]) -> dict[str, str]:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)  # it starts Spark, and perhaps the broker
 def test_a_dead_letter_is_a_record_with_what_arrived_and_why_it_failed(
     broker: Broker, tmp_path: Path
 ) -> None:

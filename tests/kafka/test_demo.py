@@ -74,7 +74,7 @@ def test_data_goes_through_topics_and_ports_and_outputs_come_from_topics(
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "OK: all 1,200 outputs are those of the plain-Python computation" in done.stdout

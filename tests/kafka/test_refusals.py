@@ -34,7 +34,6 @@ def letters_in(state: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)  # it starts Spark three times, and perhaps the broker
 def test_what_a_topic_gives_or_does_not_take_becomes_a_dead_letter_or_stops_the_run(
     broker: Broker, tmp_path: Path
 ) -> None:

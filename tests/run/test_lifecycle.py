@@ -139,7 +139,7 @@ def test_nothing_large_is_loaded_before_java_starts(tmp_path: Path) -> None:
         [*command, "--no-ui", "--state-dir", str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert ended.returncode == 7, ended.stderr

@@ -20,7 +20,7 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.run.background_run import BackgroundRun
 
 APPS = Path(__file__).parents[2] / "apps"
-PATIENCE_S = 150.0
+PATIENCE_S = 300.0
 """How long to wait for what must happen before a test fails."""
 
 
@@ -118,7 +118,7 @@ def run(
 def called(*arguments: object) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own: one that starts Spark would stop that of the tests."""
     command = [sys.executable, "-m", "wallaroo", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 
 def processes(running: BackgroundRun, part: str) -> list[int]:

@@ -29,7 +29,7 @@ from wallaroo.wire.chunk_messages import News
 PARTITIONS, KEYS = 4, 10
 SCALES = (1, 3)
 """Numbers of executors after the first, which is three."""
-_PATIENCE_S = 180.0
+_PATIENCE_S = 300.0
 
 
 class Scaled:

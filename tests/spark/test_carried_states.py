@@ -20,7 +20,7 @@ from tests.spark.harness import Receiver, called, run, send
 from tests.spark.test_state import NAME
 from wallaroo.testing import load, simulate
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.spark
 
 KEYS = [f"k{number}" for number in range(20)]
 START = 1_700_000_000 * 10**9

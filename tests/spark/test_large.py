@@ -38,7 +38,6 @@ def looked_up(running: BackgroundRun, key: str) -> list[Any]:
         return [one["entity"]["content"] for one in json.load(answer)["entities"]]
 
 
-@pytest.mark.timeout(480)
 def test_large_entities_and_messages_pass_through_a_small_heap_and_survive_a_kill(
     tmp_path: Path,
 ) -> None:

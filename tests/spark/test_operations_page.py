@@ -17,7 +17,7 @@ from tests.helpers import ROOT, free_address
 from tests.spark.harness import PATIENCE_S, Receiver, send
 from wallaroo.run.background_run import BackgroundRun
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.spark
 
 PAGE = (ROOT / "docs" / "operations.md").read_text()
 COMMANDS = [

@@ -128,10 +128,9 @@ def forked(running: BackgroundRun) -> list[int]:
     return sorted(pid for pid in agents if psutil.Process(pid).ppid() in agents)
 
 
-@pytest.mark.timeout(480)
 def test_messages_flow_while_executors_come_and_go(tmp_path: Path, executors: Path) -> None:
     command = [sys.executable, "-m", "tests.spark.scaled", str(tmp_path)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, (ran.stdout + ran.stderr)[-4_000:]
     told = json.loads(ran.stdout.splitlines()[-1])
     for key, numbers in told["outputs"].items():

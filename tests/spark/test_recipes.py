@@ -15,7 +15,7 @@ from tests.spark.harness import Receiver, send
 from tests.test_recipes import PAGE, recipe_of
 from wallaroo.run.background_run import BackgroundRun
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.spark
 
 
 def order(item: str, count: int) -> bytes:

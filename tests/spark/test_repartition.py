@@ -133,7 +133,6 @@ def started(*arguments: str) -> Iterator[BackgroundRun]:
         command.process.wait()
 
 
-@pytest.mark.timeout(900)
 def test_an_epoch_that_a_killed_driver_has_left_is_ended_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

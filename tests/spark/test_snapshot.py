@@ -13,7 +13,7 @@ import pytest
 from tests.spark.harness import APPS, Receiver, called, kill_gateway, run, send
 from wallaroo.run.background_run import BackgroundRun
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.spark
 
 APP = APPS / "word_count"
 SOURCE = "Split and Count"

@@ -15,7 +15,7 @@ from tests.helpers import processes_below, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, called, run, send
 from wallaroo.errors import RuntimeFailure
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.spark
 
 APP = str(APPS / "word_count")
 KIND = {"$class": "application:WordTotals"}

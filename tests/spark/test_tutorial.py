@@ -131,7 +131,6 @@ def test_the_page_has_no_block_that_is_not_done() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(480)  # it starts Spark twice, and waits for a person's steps one by one
 def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         reader = Reader(tmp_path, stack)

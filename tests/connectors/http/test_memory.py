@@ -47,7 +47,7 @@ def test_bodies_of_lines_take_at_most_so_many_times_their_size(letters: int, ans
         text=True,
         check=True,
         cwd=ROOT,
-        timeout=200,
+        timeout=600,
     )
     mib, *answers = map(int, done.stdout.splitlines()[-1].split())  # logs may come before
     assert answer in answers

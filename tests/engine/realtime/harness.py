@@ -42,7 +42,7 @@ from wallaroo.wire.chunk_messages import (
 from wallaroo.wire.frame_socket import FrameSocket
 from wallaroo.wire.records import Tally
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 RUN = "the query"
 """Name of the query."""
 Log = tuple[bytes | None, dict[int, bytes]]

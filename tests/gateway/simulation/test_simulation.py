@@ -15,7 +15,6 @@ _SEEDS = 4_000
 _PARTS = 4
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_each_message_counts_once_whatever_fails(part: int) -> None:
     windows: Counter[str] = Counter()
