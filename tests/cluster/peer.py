@@ -113,6 +113,11 @@ class Sender:
             self._target, self._rate = self.sent + messages, rate
             self._changed.notify_all()
 
+    def stop(self) -> None:
+        """Send no more after the turn under way."""
+        with self._changed:
+            self._target = self.sent
+
     def run(self) -> None:
         """Send whenever there is something to send."""
         while True:
@@ -240,7 +245,7 @@ def main(text: str) -> None:
             if url.path == "/send":
                 sender.send(int(asked["messages"]), float(asked["rate"]))
             elif url.path == "/stop":
-                sender.send(0, 1.0)
+                sender.stop()
             told = {
                 "sent": sender.sent,
                 "sending": sender.sending,
