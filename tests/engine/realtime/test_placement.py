@@ -51,6 +51,7 @@ def test_a_query_moves_to_more_executors_once_all_are_there() -> None:
     placement = Placement(executors, 3, executors.clock)
     assert not placement.is_outdated()
     placement.take()
+    placement.worked()
     executors.wanted = 3
     assert not placement.is_outdated()
     executors.names = ["1", "2"]
@@ -58,6 +59,7 @@ def test_a_query_moves_to_more_executors_once_all_are_there() -> None:
     executors.names = ["1", "2", "3"]
     assert placement.is_outdated()
     placement.take()
+    placement.worked()
     assert not placement.is_outdated()
 
 
@@ -66,6 +68,7 @@ def test_a_query_moves_to_those_that_are_there_if_no_more_come() -> None:
     executors.wanted = 1
     placement = Placement(executors, 3, executors.clock)
     placement.take()
+    placement.worked()
     executors.wanted, executors.names = 3, ["1", "2"]
     assert not placement.is_outdated()
     executors.now = 60.0
@@ -76,6 +79,7 @@ def test_a_query_moves_when_fewer_are_wanted() -> None:
     executors = Stub("1", "2", wanted=2)
     placement = Placement(executors, 3, executors.clock)
     placement.take()
+    placement.worked()
     executors.wanted = 1
     assert placement.is_outdated()
 
@@ -84,9 +88,11 @@ def test_after_a_loss_a_query_runs_on_what_is_left_and_moves_to_the_replacement(
     executors = Stub("1", "2", wanted=2)
     placement = Placement(executors, 3, executors.clock)
     placement.take()
+    placement.worked()
     executors.names = ["1"]
     assert not placement.is_outdated()  # it fails by itself
     placement.take()
+    placement.worked()
     executors.names = ["1", "3"]
     assert placement.is_outdated()
 
@@ -95,10 +101,28 @@ def test_a_query_that_waits_for_room_does_not_move() -> None:
     executors = Stub("1", "2", wanted=2)
     placement = Placement(executors, 6, executors.clock)
     placement.take()
+    placement.worked()
     executors.names = ["2"]
     with pytest.raises(NotYet, match="room for 3"):
         placement.take()
     executors.names = ["2", "3"]
     assert not placement.is_outdated()
     placement.take()
+    placement.worked()
     assert not placement.is_outdated()
+
+
+def test_a_query_that_starts_is_not_moved_before_it_works() -> None:
+    executors = Stub("1", wanted=3)
+    placement = Placement(executors, 3, executors.clock)
+    executors.now = 60.0
+    placement.take()
+    executors.names = ["1", "2", "3"]
+    assert not placement.is_outdated()
+    placement.worked()
+    assert placement.is_outdated()
+    placement.take()
+    executors.wanted = 1
+    assert not placement.is_outdated()
+    placement.worked()
+    assert placement.is_outdated()

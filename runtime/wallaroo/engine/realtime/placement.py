@@ -54,7 +54,7 @@ class Placement:
         self._found: set[str] = set()
         self._found_at = self._since = clock()
         """When executors last came or went, and when this was created."""
-        self._has_started = self._is_placed = False
+        self._has_started = self._is_placed = self._works = False
 
     def take(self) -> None:
         """Note that the query starts on the executors that are there.
@@ -75,17 +75,23 @@ class Placement:
             msg = f"{len(found)} of {self._executors.wanted} executors are there"
             raise NotYet(msg)
         self._has_started = self._is_placed = True
-        self._used = found
+        self._used, self._works = found, False
+
+    def worked(self) -> None:
+        """Note that the query has published something, or ended an epoch."""
+        self._works = True
 
     def is_outdated(self) -> bool:
         """Whether the query is to be moved: there are more executors, or more than requested.
 
-        It fails by itself if an executor is lost that it uses.
+        It fails by itself if an executor is lost that it uses. While it starts, it is not moved:
+        messages would wait for two starts, and for any number if executors come one by one.
         """
         found, now = set(self._executors.running()), self._clock()
         if found != self._found:
             self._found, self._found_at = found, now
-        if not self._is_placed:  # it starts on those that are there, as soon as they are enough
+        # one that is not placed starts on those that are there, as soon as they are enough
+        if not (self._is_placed and self._works):
             return False
         if len(found) > self._executors.wanted:
             return True

@@ -139,10 +139,15 @@ class RunningEngine:
 
         def published(news: News) -> None:
             worked()
+            self._note_work()
             self._reports.published(news)
             self.figures.on_published(news)
             note_schemas(self._checkpoint)
             self._on_published(news)
+
+        def epochs_ended(stood_s: Sequence[float]) -> None:
+            self._note_work()
+            self.figures.on_epochs(stood_s)
 
         if self._last is not None:
             self._last.stop()
@@ -158,13 +163,18 @@ class RunningEngine:
         files = fresh_directory(self._checkpoint) if self._placement is None else None
         attempt = next(self._attempts)
         job = dataclasses.replace(self._job, gateway=address, attempt=attempt, files=files)
-        session, held, on_epochs = self._spark.session, self._held, self.figures.on_epochs
-        started = RealTimeQuery(session, job, self._name, published, on_epochs, held=held)
+
+        session, held = self._spark.session, self._held
+        started = RealTimeQuery(session, job, self._name, published, epochs_ended, held=held)
         with self._holding:
             self._last = started
             if self._held != held:  # meanwhile
                 self._apply_hold(started)
         return started
+
+    def _note_work(self) -> None:
+        if self._placement is not None:
+            self._placement.worked()
 
     def _ended(self) -> Failure | None:
         """How Spark's Java ended, which local Spark survives; None while it runs."""
