@@ -43,8 +43,8 @@ def _scope_of_file(file: str) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Two processes for each core: tests mostly wait for processes that they start."""
-    return min(2 * len(os.sched_getaffinity(0)), _MOST)
+    """One process more than cores: tests start processes, which keep all cores busy, and wait."""
+    return min(len(os.sched_getaffinity(0)) + 1, _MOST)
 
 
 @pytest.hookimpl(optionalhook=True)
