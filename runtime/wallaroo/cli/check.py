@@ -12,11 +12,12 @@ from typing import NoReturn
 import click
 
 from wallaroo.api.places import Place, is_application, place_of
-from wallaroo.cli.options import FUNCTION_TIMEOUT, STATE_DIR, application_without_addresses
+from wallaroo.cli.options import FUNCTION_TIMEOUT, STATE_OF_APP, application_without_addresses
 from wallaroo.cli.saved_state import next_start_lines
 from wallaroo.codecs.waiting import without_waiting
 from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.errors import ApplicationError, FrameError, WallarooError
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import (
     Application,
     Branch,
@@ -30,6 +31,7 @@ from wallaroo.model.endpoints import Source
 from wallaroo.model.order import time_function
 from wallaroo.observability import logs
 from wallaroo.resolution.hints import hints_of
+from wallaroo.run.state.location import directory_of_log
 from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import printable
 from wallaroo.testing import messages_of
@@ -42,7 +44,7 @@ _SAMPLE = 100
 
 @click.command()
 @click.argument("app")
-@STATE_DIR.but(required=False)
+@STATE_OF_APP.but(show_default=None)
 @FUNCTION_TIMEOUT.but(default=10.0, show_default=True)
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def check(
@@ -71,7 +73,8 @@ def check(
             click.echo(printable(line), file=out)
         if state_dir is not None:
             with _returning(f"state in {state_dir}", function_timeout):
-                for line in next_start_lines(application, state_dir):
+                directory = directory_of_log(state_dir, ApplicationRef(app), application.name)
+                for line in next_start_lines(application, state_dir, directory):
                     click.echo(printable(line), file=out)
 
 

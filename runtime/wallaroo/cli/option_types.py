@@ -12,6 +12,7 @@ import click
 from wallaroo.api.addresses import Address, parse_address
 from wallaroo.errors import UsageError
 from wallaroo.observability.logs import parse_levels
+from wallaroo.system.object_store import SCHEME, ObjectPath
 
 _MOST = 1_000_000_000
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -19,6 +20,8 @@ _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 class LocalPath(click.Path):
     """A path of this machine, and no URL, of which a folder such as `s3a:` would be made."""
+
+    _instead = "a path on this machine, or of a volume"
 
     def convert(
         self,
@@ -28,8 +31,39 @@ class LocalPath(click.Path):
     ) -> Any:
         """Check *value*."""
         if _ELSEWHERE.match(text := os.fspath(value)):
-            self.fail(f"{text!r} is a URL; give a path on this machine, or of a volume", param, ctx)
+            self.fail(f"{text!r} is a URL; give {self._instead}", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class StatePlace(LocalPath):
+    """A directory of this machine, or a folder of an object store, as `ObjectPath`."""
+
+    _instead = "a path on this machine or of a volume, or s3a://BUCKET/FOLDER"
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        """Check *value*."""
+        if isinstance(value, ObjectPath) or not str(value).startswith(SCHEME):
+            return value if isinstance(value, ObjectPath) else super().convert(value, param, ctx)
+        try:
+            return ObjectPath.at(str(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+def on_this_machine(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """Refuse state on an object store, for a command that needs a directory."""
+    if isinstance(value, ObjectPath):
+        msg = f"{value}: {ctx.command.name} needs a path on this machine, or of a volume"
+        raise click.BadParameter(msg, ctx, param)
+    return value
 
 
 FILE = LocalPath(path_type=Path, dir_okay=False)

@@ -10,12 +10,13 @@ import click
 from wallaroo.api.addresses import optional_addresses
 from wallaroo.cli.option_tree import Decorator, Option, Options, Part
 from wallaroo.cli.option_types import (
-    DIRECTORY,
     FILE,
     AddressType,
     LevelsType,
     NumberType,
     SettingType,
+    StatePlace,
+    on_this_machine,
 )
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.errors import ACCEPT, SKIP
@@ -93,13 +94,16 @@ LOG_LEVEL = Option(
 )
 STATE_DIR = Option(
     "--state-dir",
-    type=DIRECTORY,
+    type=StatePlace(),
+    callback=on_this_machine,
     help="State directory of the application, which resumes where it stopped when it is "
-    "started with the same directory.",
+    "started with the same directory. `run`, `check`, `state show` and `state export` also take "
+    "s3a://BUCKET/FOLDER, for state on an object store.",
 )
 STATE_DIR_OF_APP = STATE_DIR.but(
     required=False, show_default=".wallaroo/NAME OF THE APPLICATION, beside it"
 )
+STATE_OF_APP = STATE_DIR_OF_APP.but(callback=None)
 PARTITIONS = Option(
     "--partitions",
     type=click.IntRange(1),

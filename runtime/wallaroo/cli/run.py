@@ -19,12 +19,13 @@ from wallaroo.cli.options import (
     LOG_LEVEL,
     MASTER,
     PARTITIONS,
-    STATE_DIR_OF_APP,
+    STATE_OF_APP,
     TRAFFIC,
 )
 from wallaroo.cli.upstream_options import UpstreamCommand
 from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.spark.java import Java
+from wallaroo.engine.spark.s3 import jars_for
 from wallaroo.engine.spark.user_settings import check
 from wallaroo.errors import RuntimeFailure
 from wallaroo.observability import logs
@@ -35,7 +36,7 @@ from wallaroo.system.tls import TLSFiles
 OPTIONS = Options(
     LocalSettings,
     engine=ENGINE.but(master=MASTER.but(required=False, show_default="local[WORKERS]")),
-    state_dir=STATE_DIR_OF_APP,
+    state_dir=STATE_OF_APP,
     partitions=PARTITIONS.but(show_default="the number of workers"),
     traffic=TRAFFIC,
     gateway=GATEWAY.but(show_default="a Unix socket, for workers on this machine"),
@@ -108,7 +109,8 @@ def run(no_ui: bool, no_live: bool, child: bool, **options: Any) -> None:
     logs.configure(settings.log_level)
     check(settings.engine.spark)
     with contextlib.ExitStack() as at_end:
-        java = Java.of_driver(settings.engine.spark, settings.engine.memory, (jar(),))
+        jars = (jar(), *jars_for(settings.state_dir))
+        java = Java.of_driver(settings.engine.spark, settings.engine.memory, jars)
         at_end.callback(java.discard)
         from wallaroo.run.local import LocalRun  # loaded while Java starts
 

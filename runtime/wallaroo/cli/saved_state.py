@@ -40,8 +40,8 @@ def state_dir_of(app: str | None, state_dir: Path | None) -> Path:
 
 
 @contextmanager
-def saved_state(application: Application, state_dir: Path) -> Iterator[SavedState]:
-    """The state in *state_dir*.
+def saved_state(application: Application, state_dir: Path, directory: Path) -> Iterator[SavedState]:
+    """The state in *state_dir*, with the log in *directory*.
 
     Raises:
         UsageError: It belongs to another application.
@@ -51,12 +51,17 @@ def saved_state(application: Application, state_dir: Path) -> Iterator[SavedStat
         msg = f"{state_dir} belongs to {fixed.application!r}, not to {application.name!r}"
         raise UsageError(msg)
     checkpoint = readable_checkpoint(state_dir)
-    with StoppedState(fixed.layout(checkpoint)) as stopped:
+    with StoppedState(fixed.layout(checkpoint, directory)) as stopped:
         yield stopped.saved(Program(application, fixed.buckets))
 
 
-def next_start_lines(application: Application, state_dir: Path) -> Iterator[str]:
+def next_start_lines(application: Application, state_dir: Path, directory: Path) -> Iterator[str]:
     """Load all entities in *state_dir*, and say what the next start does with them.
+
+    Args:
+        application: The application.
+        state_dir: Its state.
+        directory: The directory with its log.
 
     Raises:
         UsageError: A state class does not fit, or a state has another name.
@@ -64,11 +69,11 @@ def next_start_lines(application: Application, state_dir: Path) -> Iterator[str]
             for.
     """
     sources, sinks = application.sources, application.sinks
-    log = state_dir.resolve() / LOG
+    log = directory.resolve() / LOG
     unread = check_names(log, [one.name for one in sources], [one.name for one in sinks])
     if (problem := state_class_problem(state_dir, application)) is not None:
         raise UsageError(problem)
-    with saved_state(application, state_dir) as saved:
+    with saved_state(application, state_dir, directory) as saved:
         counts = Counter(name for name, _, _ in saved.entities())
     if saved.unloaded:
         first, *more_of_them = map(str, saved.unloaded)

@@ -15,7 +15,12 @@ from typing import Any
 import click
 import structlog
 
-from wallaroo.cli.options import PARTITIONS, STATE_DIR_OF_APP, application_without_addresses
+from wallaroo.cli.options import (
+    PARTITIONS,
+    STATE_DIR_OF_APP,
+    STATE_OF_APP,
+    application_without_addresses,
+)
 from wallaroo.cli.saved_state import saved_state
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.offline_state import StoppedState
@@ -27,7 +32,7 @@ from wallaroo.model.application import Application
 from wallaroo.observability import logs
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed
-from wallaroo.run.state.location import default_state_dir
+from wallaroo.run.state.location import default_state_dir, directory_of_log
 from wallaroo.run.state.saved import of_key
 from wallaroo.run.state.transfer import Form, Packer, read_entities, written_entity
 from wallaroo.run.user_output import reserved_stdout
@@ -66,7 +71,7 @@ def state() -> None:
 @state.command()
 @click.argument("app")
 @click.argument("key")
-@STATE_DIR_OF_APP
+@STATE_OF_APP
 @_arguments
 def show(app: str, key: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     """Show the entities of KEY in all states."""
@@ -83,7 +88,7 @@ def show(app: str, key: str, state_dir: Path | None, app_args: tuple[str, ...]) 
 
 @state.command()
 @click.argument("app")
-@STATE_DIR_OF_APP
+@STATE_OF_APP
 @_format
 @_arguments
 def export(app: str, state_dir: Path | None, form: Form, app_args: tuple[str, ...]) -> None:
@@ -205,5 +210,6 @@ def _saved(
         read_fixed(state_dir)  # before the application is loaded
     application = application_without_addresses(app, app_args)
     state_dir = state_dir or default_state_dir(ApplicationRef(app), application.name)
-    with saved_state(application, state_dir) as saved:
+    directory = directory_of_log(state_dir, ApplicationRef(app), application.name)
+    with saved_state(application, state_dir, directory) as saved:
         yield saved, application, state_dir

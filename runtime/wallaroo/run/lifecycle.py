@@ -6,12 +6,12 @@ import contextlib
 import socket
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import structlog
 
@@ -40,6 +40,9 @@ from wallaroo.system.credentials import read_token
 from wallaroo.system.private_files import private_files
 from wallaroo.system.restarts import Restart
 from wallaroo.wire.chunk_messages import News
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CHECK_INTERVAL_S = 0.2
 """Seconds between checks of whether all parts are running."""
@@ -168,8 +171,12 @@ class Lifecycle(ABC):
         lease: int,
         launched: Launch,
         scratch: Path,
+        claim: Callable[[SparkSession], None] = lambda _session: None,
     ) -> None:
-        """Complete what `_launch` began, with the gateway at *location*."""
+        """Complete what `_launch` began, with the gateway at *location*.
+
+        *claim* is called once Spark runs, before it writes to the checkpoint.
+        """
         self._engine = RunningEngine(
             settings,
             Program(application, state.fixed.buckets),
@@ -179,6 +186,7 @@ class Lifecycle(ABC):
             launched,
             scratch,
             self._on_published,
+            claim,
         )
         self._pause = Pause(self._engine)
 

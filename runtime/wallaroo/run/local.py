@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ from wallaroo.run.reload.signature import serves_as_before
 from wallaroo.run.reload.trial import Trial, check_that_sources_end
 from wallaroo.run.settings import LocalSettings
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.run.state.location import default_state_dir, state_here
+from wallaroo.run.state.location import default_state_dir, directory_of_log, state_here
+from wallaroo.run.state.owner import claim
 from wallaroo.run.state.start_check import LocalFiles, agree
 from wallaroo.run.stopping import StopDeadline
 from wallaroo.system.restarts import Restart
@@ -94,7 +96,7 @@ class LocalRun(Lifecycle):
         self._check(application)
         state = self._open_state(application)
         self._local_gateway = gateway = LocalGateway(
-            settings, self._gateway_command, state.path, scratch
+            settings, self._gateway_command, state.directory, scratch
         )
         if settings.reload:
             self._reloader = self._reloader_of(application, state, scratch, code)
@@ -115,7 +117,14 @@ class LocalRun(Lifecycle):
         self._start_gateway(self._imported, application)
         lease = self._client.claim(_HOLDER)
         self._run_engine(
-            engine_settings, application, state, gateway.location, lease, launched, scratch
+            engine_settings,
+            application,
+            state,
+            gateway.location,
+            lease,
+            launched,
+            scratch,
+            partial(claim, state, gateway.location, lease, settings.accept_lost_journal),
         )
         self._stack.callback(self._stop_engine)
         self._shown = dashboard = self._serve_dashboard(application, gateway.location)
@@ -169,11 +178,12 @@ class LocalRun(Lifecycle):
                 advice = "name it with --state-dir to continue with it"
                 log.warning("other state is not used", found=str(other), advice=advice)
         partitions = settings.partitions or settings.engine.workers
-        state = StateDirectory(path, application.name, partitions)
+        directory = directory_of_log(path, settings.engine.application, application.name)
+        state = StateDirectory(path, application.name, partitions, directory=directory)
         self._stack.callback(state.close)
-        self._state_dir = state.path
+        self._state_dir = state.directory
         self._check_classes(state, application)
-        files = LocalFiles(state.path, skip_damaged=settings.traffic.skip_damaged)
+        files = LocalFiles(state.directory, skip_damaged=settings.traffic.skip_damaged)
         agree(state, files, accept_lost=settings.accept_lost_journal)
         if state.fixed.partitions != partitions:
             log.warning(

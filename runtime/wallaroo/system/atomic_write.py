@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from wallaroo.system.object_store import is_stored
+
 
 def write_durably(file: Path, text: str) -> None:
     """Replace the content of *file* by *text*, durably by the time this returns.
@@ -23,6 +25,9 @@ def write_durably(file: Path, text: str) -> None:
         ...     file.read_text(), [file.name for file in Path(directory).iterdir()]
         ('{}', ['note.json'])
     """
+    if is_stored(file):
+        file.write_text(text)
+        return
     # hidden, because Spark lists some of these directories
     fresh = file.with_name(f".{file.name}.new")
     try:

@@ -11,9 +11,11 @@ from wallaroo.engine.realtime.settings import SETTINGS, local_master, slots_of
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.java import TUNING, Java
 from wallaroo.engine.spark.kubernetes import SLOTS_VARIABLE
+from wallaroo.engine.spark.s3 import jars_for, settings_for
 from wallaroo.engine.spark.session import Launch, SparkSettings
 from wallaroo.engine.spark.user_settings import check
 from wallaroo.engine.stored import StateLayout
+from wallaroo.errors import UsageError
 
 _ON_EXECUTORS = {
     # a task that fails is not tried again alone: the gateway has cut off the others
@@ -39,9 +41,17 @@ def launch(
     environment = {
         f"spark.executorEnv.{name}": value for name, value in settings.environment.items()
     }
-    chosen = {**SETTINGS, **settings.spark, **environment}
-    if is_local(settings.master):
+    local = is_local(settings.master)
+    stored = settings_for(layout.checkpoint, scratch)
+    chosen = {**SETTINGS, **stored, **settings.spark, **environment}
+    if local:
         master = local_master(layout.partitions)
+    elif stored:
+        msg = (
+            f"--master {settings.master}: state on an object store requires local Spark; give a "
+            "directory that all workers share"
+        )
+        raise UsageError(msg)
     else:
         master = settings.master
         chosen = {**_ON_EXECUTORS, **chosen, "spark.jars": _with_jar(chosen)}
@@ -55,7 +65,12 @@ def launch(
     elif not is_local(master):  # in pods, `wallaroo executor` starts Java with them
         chosen.setdefault(_JAVA_OPTIONS, " ".join(TUNING))
     spark = SparkSettings(
-        master, layout.partitions, scratch / "spark", settings.memory, chosen, (jar(),)
+        master,
+        layout.partitions,
+        scratch / "spark",
+        settings.memory,
+        chosen,
+        (jar(), *jars_for(layout.checkpoint)),
     )
     return Launch(layout.application, spark, java)
 

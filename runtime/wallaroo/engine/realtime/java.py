@@ -39,6 +39,21 @@ def start_query(
     )
 
 
+def claimed(session: SparkSession, name: str, text: str, *, replaces: bool) -> str:
+    """Let *text* be the content of an object, if there is none yet; returns the content it has.
+
+    Args:
+        session: Spark.
+        name: Location of the object.
+        text: The content.
+        replaces: Whether another content is replaced.
+    """
+    jvm: Any = session._jvm
+    return str(
+        jvm.wallaroo.realtime.ObjectStore.claim(session._jsparkSession, name, text, replaces)
+    )
+
+
 def why_ended(query: Any) -> str:
     """Why *query*, which has ended, did so, as Spark says it."""
     error = query.exception()

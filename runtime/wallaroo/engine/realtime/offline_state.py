@@ -26,6 +26,7 @@ from wallaroo.engine.realtime.state_import import import_state
 from wallaroo.engine.spark.checkpoint import partitions
 from wallaroo.engine.spark.checkpoint.epochs import has_epoch, last_commit, last_epoch
 from wallaroo.engine.spark.checkpoint.reader import read_buckets
+from wallaroo.engine.spark.s3 import jars_for, settings_for
 from wallaroo.engine.spark.session import Launch, SparkSettings
 from wallaroo.engine.stored import SavedState, StateLayout
 
@@ -100,7 +101,8 @@ class StoppedState:
     def _session(self) -> SparkSession:
         """Spark, which starts when it is needed."""
         if self._started is None:
-            starts = session_for(self._layout.application, self._layout.partitions)
+            layout = self._layout
+            starts = session_for(layout.application, layout.partitions, state=layout.checkpoint)
             self._started = self._opened.enter_context(starts)
         return self._started
 
@@ -142,7 +144,11 @@ def repartition(layout: StateLayout, number: int, master: str, memory: str) -> N
 
 @contextmanager
 def session_for(
-    name: str, number: int, master: str | None = None, memory: str = "1g"
+    name: str,
+    number: int,
+    master: str | None = None,
+    memory: str = "1g",
+    state: Path | None = None,
 ) -> Iterator[SparkSession]:
     """A Spark for the state of an application that does not run.
 
@@ -151,6 +157,7 @@ def session_for(
         number: Partitions of the state.
         master: Spark master URL; None for one that the query itself can run on.
         memory: Its Java heap.
+        state: Where the state is; None for a directory.
     """
     with tempfile.TemporaryDirectory(prefix="wallaroo-") as scratch:
         settings = SparkSettings(
@@ -158,8 +165,8 @@ def session_for(
             number,
             Path(scratch, "spark"),
             memory,
-            SETTINGS,
-            (jar(),),
+            SETTINGS if state is None else {**SETTINGS, **settings_for(state, Path(scratch))},
+            (jar(), *jars_for(state)),
         )
         session = Launch(name, settings).finish()
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 import time
+from functools import cached_property
 
 from wallaroo.dataflow.bucket_logs import log_name
 from wallaroo.dataflow.buckets import Changes
@@ -112,6 +113,11 @@ class Partition:
             elif kind == APPLY:
                 self._apply(CheckpointPosition.from_json(frame[1:]))
 
+    @cached_property
+    def _run_name(self) -> str:
+        """The name of the query, which has started."""
+        return run_of(self._checkpoint)
+
     def _note(self, chunk: int) -> None:
         """Note the entities for commands that read them while the application is stopped."""
         if chunk == self._noted:  # with the first bucket
@@ -129,14 +135,13 @@ class Partition:
         fault("partition-in-open")
         if frame is None:
             raise EOFError
-        log = log_name(run_of(self._checkpoint), bucket)
+        log = log_name(self._run_name, bucket)
         self._state.open(bucket, log, head, records_in(rows))
 
     def _apply(self, place: CheckpointPosition) -> None:
         """Take in the changes that were published after *place*, which Spark does not have."""
         self._state.check_age(place.chunk)
-        run = run_of(self._checkpoint)
-        self._gateway.send(pack_json(CHANGES, [run, place.chunk]))
+        self._gateway.send(pack_json(CHANGES, [self._run_name, place.chunk]))
         while (frame := self._gateway.receive()) is not None and frame[:1] == RECORD:
             self._state.apply(frame[1:])
             fault("partition-in-apply")

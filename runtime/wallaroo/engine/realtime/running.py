@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -40,8 +41,12 @@ from wallaroo.loading.loader import ApplicationRef
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.system.disk_space import shortage
+from wallaroo.system.object_store import is_stored
 from wallaroo.system.restarts import Restart
 from wallaroo.wire.chunk_messages import News
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _LOOK_EVERY_S = 0.05
 """Pause between looks at a query that is started again."""
@@ -63,6 +68,7 @@ class RunningEngine:
         launched: Spark, as it starts.
         scratch: Directory for temporary files.
         on_published: Called with what was published.
+        claim: Called once Spark runs, before it writes anything to the checkpoint.
 
     Raises:
         WallarooError: It did not start.
@@ -78,6 +84,7 @@ class RunningEngine:
         launched: Launch,
         scratch: Path,
         on_published: OnPublished = lambda _news: None,
+        claim: Callable[[SparkSession], None] = lambda _session: None,
     ) -> None:
         check_partitions(layout)
         layout.checkpoint.mkdir(parents=True, exist_ok=True)
@@ -89,6 +96,8 @@ class RunningEngine:
         """What it has done since it started."""
         self._partitions = layout.partitions
         self._program, self._checkpoint = program, layout.checkpoint
+        self._has_noted = False
+        """Whether the checksums of the schemas are in the checkpoint."""
         self._looking_up = threading.Lock()
         self._supervising = threading.RLock()
         self._last: RealTimeQuery | None = None
@@ -100,6 +109,7 @@ class RunningEngine:
         self._attempts = itertools.count(1)
         self._launched, self._spark = launched, launched.finish()
         with self._spark.starting():
+            claim(self._spark.session)
             if not is_local(settings.master):
                 self.executors = Executors(self._spark.session, settings.workers)
                 self._placement = Placement(self.executors, slots_of(layout.partitions))
@@ -127,7 +137,7 @@ class RunningEngine:
                     layout.checkpoint,
                     lambda file: table_problem(self._spark.session, file),
                 ),
-                partial(shortage, layout.checkpoint, scratch),
+                partial(_lack, layout.checkpoint, scratch),
             )
 
     def _start_query(self, worked: Callable[[], None]) -> RealTimeQuery:
@@ -142,7 +152,7 @@ class RunningEngine:
             self._note_work()
             self._reports.published(news)
             self.figures.on_published(news)
-            note_schemas(self._checkpoint)
+            self._has_noted = self._has_noted or note_schemas(self._checkpoint)
             self._on_published(news)
 
         def epochs_ended(stood_s: Sequence[float]) -> None:
@@ -318,3 +328,14 @@ class RunningEngine:
             self._last.finish_epoch()
         self._query.replace()
         self.executors.remove_surplus()
+
+
+def _lack(checkpoint: Path, scratch: Path) -> str | None:
+    """Why a query cannot run now: a disk is full, or the store of *checkpoint* is away."""
+    if not is_stored(checkpoint):
+        return shortage(checkpoint, scratch)
+    try:
+        checkpoint.exists()
+    except RuntimeFailure as error:
+        return str(error)
+    return shortage(scratch)

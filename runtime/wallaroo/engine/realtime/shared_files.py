@@ -59,7 +59,7 @@ class SharedFiles:
 
 def directory_of(checkpoint: Path) -> Path:
     """The directory in memory for the query in *checkpoint*, which need not exist."""
-    digest = hashlib.sha256(os.fsencode(checkpoint.resolve())).hexdigest()[:16]
+    digest = hashlib.sha256(os.fsencode(str(checkpoint.resolve()))).hexdigest()[:16]
     return _MEMORY / f"wallaroo-{os.getuid()}-{digest}"
 
 

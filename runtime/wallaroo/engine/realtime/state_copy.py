@@ -18,6 +18,7 @@ from typing import Any
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.errors import RuntimeFailure
+from wallaroo.system.object_store import is_stored
 from wallaroo.wire.chunk_messages import CheckpointPosition
 
 _FOLDER = "noted"
@@ -59,10 +60,13 @@ def note(
             return
         file.parent.mkdir(mode=0o700, exist_ok=True)
         head = {"chunk": chunk, "partitions": of, "sha256": hashlib.sha256(record).hexdigest()}
+        if is_stored(file):
+            file.write_bytes(json.dumps(head).encode() + b"\n" + record)
+            return
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
             out.write(json.dumps(head).encode() + b"\n" + record)
         fresh.replace(file)
-    except OSError:  # the disk is full: the note that is there is of an earlier chunk
+    except (OSError, RuntimeFailure):  # no room, or no store: what is there is of an earlier chunk
         return
 
 

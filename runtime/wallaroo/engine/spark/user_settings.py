@@ -13,12 +13,21 @@ _INSTEAD: Mapping[str, str] = {
     "spark.executor.instances": "use --workers",
     "spark.sql.shuffle.partitions": "use --partitions",
     "spark.submit.deployMode": "the driver runs where the command runs",
+    # Python reads the state as well
+    **dict.fromkeys(
+        ("spark.hadoop.fs.s3a.endpoint", "spark.hadoop.fs.s3a.endpoint.region"),
+        "set the environment variables AWS_ENDPOINT_URL_S3 and AWS_REGION",
+    ),
     # Java is started directly, and not by Spark's launcher, which reads these
     "spark.driver.defaultJavaOptions": "use spark.driver.extraJavaOptions",
     "spark.driver.extraClassPath": "use spark.jars",
     "spark.driver.extraLibraryPath": "set the environment variable LD_LIBRARY_PATH",
 }
 """What to do instead of each setting that would be ignored, or contradict an option."""
+_SECRET = re.compile(r"spark\.hadoop\.fs\.s3a\.(?:.+\.)?(?:access\.key|secret\.key|session\.token)")
+_CREDENTIALS = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or use a profile or a role"
+)
 _MEMORY, _MEMORY_SIZE = "spark.driver.memory", re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
 _KIB = {"k": 1, "m": 1024, "g": 1024**2, "t": 1024**3}
 _LEAST_KIB = 512 * 1024
@@ -31,6 +40,9 @@ def check(settings: Mapping[str, str]) -> None:
     Raises:
         UsageError: A setting is refused; the message says what to do instead.
     """
+    for name in filter(_SECRET.fullmatch, settings):
+        msg = f"--conf {name} cannot be set: others can read it there; {_CREDENTIALS}"
+        raise UsageError(msg)
     for name, instead in _INSTEAD.items():
         if name in settings:
             msg = f"--conf {name}={settings[name]} cannot be set: {instead}"

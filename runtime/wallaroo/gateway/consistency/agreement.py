@@ -40,6 +40,8 @@ class Holdings:
     """Offset after the last published chunk, by run."""
     forgotten: dict[str, int] = field(default_factory=dict)
     """Number of the last chunk whose changes are forgotten, by run."""
+    log: str = ""
+    """Name of the log."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -111,6 +113,7 @@ def held_by(store: Store | Reading) -> Holdings:
         {run: one.chunk for run, one in progress.items()},
         {run: one.end for run, one in progress.items()},
         dict(store.outbox.chunks.forgotten),
+        store.outbox.identity,
     )
 
 

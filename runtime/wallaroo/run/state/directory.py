@@ -25,6 +25,7 @@ from wallaroo.gateway.reading import published_changes
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.disk_space import check_room, is_full
 from wallaroo.system.lockfile import hold
+from wallaroo.system.object_store import is_stored
 from wallaroo.system.printable import counted
 from wallaroo.system.private_files import DIRECTORY_MODE, warn_if_open
 from wallaroo.system.sealed_files import CHECKSUM, sealed, unsealed
@@ -56,9 +57,14 @@ class Fixed:
         """The fixed values of a new directory."""
         return cls(application, partitions, partitions * _BUCKETS_PER_PARTITION)
 
-    def layout(self, checkpoint: Path) -> StateLayout:
-        """The layout of the state in *checkpoint*, for the engine."""
-        published = partial(published_changes, checkpoint.with_name(LOG))
+    def layout(self, checkpoint: Path, directory: Path) -> StateLayout:
+        """The layout of the state in *checkpoint*, for the engine.
+
+        Args:
+            checkpoint: Spark's directory.
+            directory: The directory with the log.
+        """
+        published = partial(published_changes, directory / LOG)
         return StateLayout(self.application, self.partitions, self.buckets, checkpoint, published)
 
 
@@ -105,6 +111,8 @@ def _is_of_batches(checkpoint: Path) -> bool:
 
 def readable_checkpoint(path: Path) -> Path:
     """The checkpoint of the state directory at *path*, for reading; it may be in use."""
+    if is_stored(path):
+        return path / "checkpoint"
     path = path.resolve()
     with contextlib.suppress(RuntimeFailure, OSError):  # it is in use or read-only
         lock = hold(path / "lock", "stop it", wait_s=0.0)
@@ -123,6 +131,7 @@ class StateDirectory:
         application: Name of the application.
         partitions: Number of partitions, if the directory is new.
         importing: Name of the import that may continue in it; None to refuse unfinished imports.
+        directory: The directory with the log and the lock; None for *path*.
 
     Raises:
         UsageError: It belongs to another application, has another format, or an import into it is
@@ -131,19 +140,26 @@ class StateDirectory:
     """
 
     def __init__(
-        self, path: Path, application: str, partitions: int, importing: str | None = None
+        self,
+        path: Path,
+        application: str,
+        partitions: int,
+        importing: str | None = None,
+        directory: Path | None = None,
     ) -> None:
         self.path = path.resolve()
+        self.directory = (directory or path).resolve()
+        """The directory with the log."""
         try:
-            self.path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
-            warn_if_open(self.path)
+            self.directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+            warn_if_open(self.directory)
             remedy = "stop it, or choose another --state-dir"
-            self._lock_file = hold(self.path / "lock", remedy, on_wait=self._note_wait)
-            check_room(self.path)
+            self._lock_file = hold(self.directory / "lock", remedy, on_wait=self._note_wait)
+            check_room(self.directory)
         except OSError as error:
             if is_full(error):
                 raise  # reported in more detail
-            msg = f"the state directory {path} cannot be used: {reason_of(error)}"
+            msg = f"the state directory {directory or path} cannot be used: {reason_of(error)}"
             raise RuntimeFailure(msg) from error
         self.fixed = self._read_or_write(application, partitions)
         if self._import.exists() and self._import.read_text() != importing:
@@ -213,7 +229,7 @@ class StateDirectory:
     @property
     def layout(self) -> StateLayout:
         """The layout of its state, for the engine."""
-        return self.fixed.layout(self.checkpoint)
+        return self.fixed.layout(self.checkpoint, self.directory)
 
     @property
     def is_new(self) -> bool:
@@ -225,7 +241,7 @@ class StateDirectory:
         os.close(self._lock_file)
 
     def _note_wait(self, seconds: float) -> None:
-        log.info("state directory in use", directory=str(self.path), waits_s=seconds)
+        log.info("state directory in use", directory=str(self.directory), waits_s=seconds)
 
     def _read_or_write(self, application: str, partitions: int) -> Fixed:
         file = self.path / "application.json"

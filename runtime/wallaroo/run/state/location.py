@@ -8,6 +8,7 @@ from pathlib import Path
 
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.system.object_store import is_stored
 
 _FOLDER = ".wallaroo"
 """Folder beside an application that has its state directories."""
@@ -40,6 +41,11 @@ def default_state_dir(application: ApplicationRef, name: str) -> Path:
     home = os.environ.get("XDG_STATE_HOME", "")
     states = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"  # noqa: PTH117
     return states / "wallaroo" / own
+
+
+def directory_of_log(state: Path, application: ApplicationRef, name: str) -> Path:
+    """The directory with the log of *state*: on this machine, also for state on an object store."""
+    return default_state_dir(application, name) if is_stored(state) else state
 
 
 def state_here(used: Path, name: str) -> Path | None:

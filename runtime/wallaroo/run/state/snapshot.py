@@ -248,7 +248,7 @@ class _Copy:
             check_structure(partial / LETTERS)
         fixed, log_read = read_fixed(partial), read_log(partial)
         held, progress = held_by(log_read), progress_of(checkpoint)
-        check_partitions(fixed.layout(checkpoint))
+        check_partitions(fixed.layout(checkpoint, partial))
         if (problem := disagreement(checkpoint, progress, held)) is not None:
             raise UsageError(str(problem))
         commit = last_commit(checkpoint)

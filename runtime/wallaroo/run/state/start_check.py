@@ -19,6 +19,7 @@ from wallaroo.gateway.consistency.agreement import Holdings, disagreement, read_
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connection import PATIENCE_S
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.state.owner import check_owner
 from wallaroo.system.lockfile import hold
 from wallaroo.system.printable import counted
 from wallaroo.wire.checkpoint_progress import CheckpointProgress
@@ -57,6 +58,8 @@ def agree(state: StateDirectory, files: Files, *, accept_lost: bool = False) -> 
     _check_partitions(state)
     problem = disagreement(state.checkpoint, progress, held)
     if problem is None:
+        if not accept_lost:
+            check_owner(state, held.log)
         return
     if not (accept_lost and problem.acceptable):
         raise UsageError(str(problem))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wallaroo.engine.spark.checkpoint.epochs import numbers_in
 from wallaroo.engine.spark.checkpoint.xxhash import xxhash32
 from wallaroo.errors import RESTORE, damaged
+from wallaroo.system.object_store import on_disk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -150,7 +151,7 @@ def _damaged_in(
 
 def _zip_problem(file: Path) -> str | None:
     try:
-        with zipfile.ZipFile(file) as archive:
+        with file.open("rb") as opened, zipfile.ZipFile(opened) as archive:
             bad = archive.testzip()
     except (OSError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         return str(error)
@@ -159,7 +160,7 @@ def _zip_problem(file: Path) -> str | None:
 
 def _damaged_tables(snapshot: Path, table_problem: TableProblem) -> Iterator[tuple[Path, str]]:
     """The damaged or missing tables of a *snapshot*."""
-    with zipfile.ZipFile(snapshot) as archive:
+    with snapshot.open("rb") as opened, zipfile.ZipFile(opened) as archive:
         _, text = archive.read("metadata").decode().split("\n", 1)
     for table in json.loads(text)["sstFiles"]:
         file = snapshot.parent / "SSTs" / table["dfsSstFileName"]
@@ -229,8 +230,9 @@ def table_problem(session: SparkSession, file: Path) -> str | None:
         options = rocksdb.Options()
         reader = rocksdb.SstFileReader(options)
         try:
-            reader.open(str(file))
-            reader.verifyChecksum()
+            with on_disk(file) as table:
+                reader.open(str(table))
+                reader.verifyChecksum()
         finally:
             reader.close()
             options.close()

@@ -12,13 +12,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from wallaroo.system.object_store import is_stored
+
 _PLAIN = re.compile(r"[A-Za-z0-9/._~+=@,-]*")
 
 
 @contextlib.contextmanager
 def plain_path(checkpoint: Path) -> Iterator[Path]:
     """Yield a path to *checkpoint* without special characters: itself, or a symbolic link."""
-    if _PLAIN.fullmatch(str(checkpoint)):
+    if is_stored(checkpoint) or _PLAIN.fullmatch(str(checkpoint)):
         yield checkpoint
         return
     with tempfile.TemporaryDirectory(prefix="wallaroo-") as directory:

@@ -8,6 +8,7 @@ from typing import Any
 
 from wallaroo.errors import damaged
 from wallaroo.system.atomic_write import write_durably
+from wallaroo.system.object_store import is_stored
 
 _PATHS = "stateSchemaFilePaths"
 
@@ -45,11 +46,11 @@ def _adapted(text: str, file: Path) -> str | None:
     version, _, body = text.partition("\n")
     metadata: dict[str, Any] = json.loads(body)
     schemas = file.parents[2] / "_stateSchema"
-    moved = False
+    scheme, moved = "" if is_stored(file) else "file:", False
     for store in metadata["stateStoreInfo"]:
-        # file:/…/checkpoint/state/0/_stateSchema/default/0_…
+        # file:/…/checkpoint/state/0/_stateSchema/default/0_…, or s3a://…
         places = [
-            f"file:{schemas}{place.rpartition('/_stateSchema')[2]}" for place in store[_PATHS]
+            f"{scheme}{schemas}{place.rpartition('/_stateSchema')[2]}" for place in store[_PATHS]
         ]
         moved = moved or places != store[_PATHS]
         store[_PATHS] = places

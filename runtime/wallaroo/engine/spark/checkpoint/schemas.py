@@ -6,7 +6,7 @@ import contextlib
 import zlib
 from pathlib import Path
 
-from wallaroo.errors import damaged, reason_of
+from wallaroo.errors import RuntimeFailure, damaged, reason_of
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.sealed_files import sealed, unsealed
 
@@ -14,19 +14,27 @@ _SUMS = "schemas"
 """File with their checksums, by path in the checkpoint."""
 
 
-def note_schemas(checkpoint: Path) -> None:
+def note_schemas(checkpoint: Path) -> bool:
     """Keep the checksums of the schemas in *checkpoint*, if they are not kept yet.
 
     Args:
         checkpoint: Its directory, after an epoch was committed.
+
+    Returns:
+        Whether they are kept now; otherwise, its disk is full, or its store cannot be reached.
     """
-    file = checkpoint / _SUMS
+    with contextlib.suppress(OSError, RuntimeFailure):
+        _note(checkpoint, checkpoint / _SUMS)
+        return True
+    return False
+
+
+def _note(checkpoint: Path, file: Path) -> None:
     if file.exists():
         return
     found = [one for one in checkpoint.glob("state/*/_stateSchema/*/*") if one.name[0] != "."]
     sums = {str(one.relative_to(checkpoint)): zlib.crc32(one.read_bytes()) for one in found}
-    with contextlib.suppress(OSError):  # its disk is full: the next start tries again
-        write_durably(file, sealed(sums))
+    write_durably(file, sealed(sums))
 
 
 def check_schemas(checkpoint: Path) -> None:

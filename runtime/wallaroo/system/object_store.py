@@ -1,0 +1,231 @@
+"""Paths of objects on an object store, which modules read and write like files of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path, PosixPath
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from wallaroo.errors import RuntimeFailure, UsageError
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileInfo, S3FileSystem
+
+SCHEME = "s3a://"
+"""How the location of an object begins, as Hadoop writes it."""
+_LOCATION = re.compile(r"s3a:/(/[a-z0-9][a-z0-9.-]+(?:/[A-Za-z0-9_~+=@,-][A-Za-z0-9._~+=@,-]*)+)/?")
+_PIECE = 8 * 1024**2
+_ATTEMPTS, _REQUEST_S = 5, 30.0
+"""Attempts of a request, and seconds until one counts as failed."""
+
+
+class ObjectPath(PosixPath):
+    """The path of an object, or of a folder of objects; what a path of a disk can do besides fails.
+
+    An object is replaced as a whole, and is durable when that returns. Folders need not be made.
+
+    Example:
+        >>> state = ObjectPath.at("s3a://bucket/votes/")
+        >>> str(state), str(state / "checkpoint"), (state / "offsets" / "7").name
+        ('s3a://bucket/votes', 's3a://bucket/votes/checkpoint', '7')
+        >>> open(state)
+        Traceback (most recent call last):
+        ...
+        wallaroo.errors.UsageError: s3a://bucket/votes is on an object store: give a path of a disk
+    """
+
+    @classmethod
+    def at(cls, location: str) -> Self:
+        """The path of *location*.
+
+        Raises:
+            UsageError: It is not `s3a://BUCKET/FOLDER`.
+        """
+        if (found := _LOCATION.fullmatch(location)) is None:
+            msg = (
+                f"{location!r} is not s3a://BUCKET/FOLDER, with letters, digits and any of "
+                "._~+=@,- in the names of folders"
+            )
+            raise UsageError(msg)
+        return cls(found[1])
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"s3a:/{text}" if text.startswith("/") else text
+
+    def __fspath__(self) -> NoReturn:
+        """Refuse to be a file of this machine."""
+        msg = f"{self} is on an object store: give a path of a disk"
+        raise UsageError(msg)
+
+    def resolve(self, strict: bool = False) -> Self:  # noqa: ARG002
+        """Itself."""
+        return self
+
+    def mkdir(self, *_: Any, **_options: Any) -> None:
+        """Do nothing: an object needs no folder."""
+
+    def exists(self, **_: Any) -> bool:
+        """Whether there is such an object, or one below it."""
+        return self._info() is not None
+
+    def is_dir(self, **_: Any) -> bool:
+        """Whether there are objects below it."""
+        return (info := self._info()) is not None and not info.is_file
+
+    def stat(self, **_: Any) -> os.stat_result:
+        """Size and time of the object; nothing else is set."""
+        if (info := self._info()) is None:
+            raise FileNotFoundError(2, "No such object", str(self))
+        return os.stat_result((*[0] * 6, info.size or 0, *[info.mtime.timestamp()] * 3))
+
+    def open(self, *_: Any, **_options: Any) -> Any:
+        """Open the object to read its bytes."""
+        with self._told():
+            return filesystem().open_input_file(self.key)
+
+    def read_bytes(self) -> bytes:
+        """The content of the object."""
+        with self._told(), filesystem().open_input_stream(self.key) as opened:
+            return bytes(opened.read())
+
+    def read_text(self, *_: Any, **_options: Any) -> str:
+        """The content of the object, as text."""
+        return self.read_bytes().decode()
+
+    def write_bytes(self, data: Any) -> int:
+        """Replace the object; it has its previous content if that fails."""
+        with self._told(), filesystem().open_output_stream(self.key) as opened:
+            opened.write(data)
+        return len(data)
+
+    def write_text(self, data: str, *_: Any, **_options: Any) -> int:
+        """Replace the object."""
+        return self.write_bytes(data.encode())
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Delete the object."""
+        with contextlib.suppress(*[FileNotFoundError] * missing_ok), self._told():
+            filesystem().delete_file(self.key)
+
+    def iterdir(self) -> Generator[Self]:
+        """What is directly below."""
+        yield from self.glob("*")
+
+    def glob(self, pattern: Any, **_: Any) -> Generator[Self]:
+        """What is below, and matches a *pattern* without `**`."""
+        from pyarrow.fs import FileSelector
+
+        wanted, start = str(pattern).split("/"), self
+        while len(wanted) > 1 and not set(wanted[0]) & set("*?["):
+            start = start / wanted.pop(0)
+        with self._told():
+            below = FileSelector(start.key, allow_not_found=True, recursive=len(wanted) > 1)
+            found: list[FileInfo] = filesystem().get_file_info(below)
+        for info in sorted(found, key=lambda info: info.path):
+            names = info.path.removeprefix(f"{start.key}/").split("/")
+            if len(names) == len(wanted) and all(map(fnmatchcase, names, wanted)):
+                yield start.joinpath(*names)
+
+    def remove_all(self) -> None:
+        """Delete all objects below."""
+        with self._told(), contextlib.suppress(FileNotFoundError):
+            filesystem().delete_dir(self.key)
+
+    @property
+    def key(self) -> str:
+        """Bucket and name, as the store knows it."""
+        return str(self).removeprefix(SCHEME)
+
+    def _info(self) -> FileInfo | None:
+        """What there is; None if there is nothing."""
+        from pyarrow.fs import FileType
+
+        with self._told():
+            info: FileInfo = filesystem().get_file_info(self.key)
+        return None if info.type == FileType.NotFound else info
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Let failures of the store be told, so that nobody takes them for those of a file.
+
+        Raises:
+            RuntimeFailure: The store refuses a request, or does not answer.
+        """
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            msg = f"{self} cannot be reached: {error}"
+            raise RuntimeFailure(msg) from error
+
+
+@lru_cache(1)
+def filesystem() -> S3FileSystem:
+    """The object store that the environment names, with credentials that the SDK of AWS finds.
+
+    Raises:
+        UsageError: The environment names a store that cannot be meant.
+    """
+    from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+    options: dict[str, Any] = {}
+    if (url := endpoint()) is not None:
+        options["scheme"], _, options["endpoint_override"] = url.partition("://")
+    if (name := region()) is not None:
+        options["region"] = name
+    return S3FileSystem(
+        **options,
+        allow_delayed_open=True,  # a small object takes one request
+        background_writes=False,
+        connect_timeout=_REQUEST_S,
+        request_timeout=_REQUEST_S,
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+    )
+
+
+def endpoint() -> str | None:
+    """The URL of the store that the environment names; None for that of AWS.
+
+    Raises:
+        UsageError: It is not the URL of a server.
+    """
+    url = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if url and not re.fullmatch(r"https?://[^/@?#]+/?", url):
+        msg = (
+            "AWS_ENDPOINT_URL_S3, or AWS_ENDPOINT_URL, is not http://HOST:PORT or https://HOST:PORT"
+        )
+        raise UsageError(msg)
+    return url.rstrip("/") if url else None
+
+
+def region() -> str | None:
+    """The region that the environment names; None if it is to be found."""
+    named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    return named or (None if endpoint() is None else "us-east-1")
+
+
+@contextlib.contextmanager
+def on_disk(file: Path) -> Iterator[Path]:
+    """Yield *file*, or a temporary copy of an object."""
+    if not is_stored(file):
+        yield file
+        return
+    with tempfile.NamedTemporaryFile(prefix="wallaroo-") as copy:
+        with file.open("rb") as opened:
+            shutil.copyfileobj(opened, copy, _PIECE)
+        copy.flush()
+        yield Path(copy.name)
+
+
+def is_stored(place: Path) -> bool:
+    """Whether *place* is on an object store."""
+    return isinstance(place, ObjectPath)

@@ -1,0 +1,90 @@
+"""Objects that are read and written like files."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from tests.object_store.proxy import Proxy
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.system.atomic_write import write_durably
+from wallaroo.system.object_store import ObjectPath, on_disk
+
+
+def test_objects_are_written_read_listed_and_deleted(folder: ObjectPath) -> None:
+    assert not folder.exists()
+    for name in ("offsets/1", "offsets/12", "offsets/.2.tmp", "state/0/1/3.changelog"):
+        write_durably(folder / name, name)
+    assert folder.exists()
+    assert folder.is_dir()
+    assert not (folder / "offsets" / "1").is_dir()
+    assert not (folder / "offset").exists()
+    assert (folder / "offsets" / "12").read_text() == "offsets/12"
+    assert [file.name for file in (folder / "offsets").glob(".*.tmp")] == [".2.tmp"]
+    assert [file.name for file in (folder / "offsets").iterdir()] == [".2.tmp", "1", "12"]
+    assert [str(file.relative_to(folder)) for file in folder.glob("state/*/[0-9]*")] == [
+        "state/0/1"
+    ]
+    assert list((folder / "nothing").glob("*")) == []
+    (folder / "offsets" / "1").write_bytes(b"other")
+    assert (folder / "offsets" / "1").read_bytes() == b"other"
+    assert (folder / "offsets" / "1").stat().st_size == 5
+    assert (folder / "offsets" / "1").stat().st_mtime > 1_600_000_000
+    with on_disk(folder / "offsets" / "1") as copy:
+        assert copy.read_bytes() == b"other"
+    (folder / "offsets" / "1").unlink()
+    (folder / "offsets" / "1").unlink(missing_ok=True)
+    assert not (folder / "offsets" / "1").exists()
+    (folder / "state").remove_all()
+    (folder / "state").remove_all()
+    assert list(folder.glob("state/*/*/*")) == []
+
+
+def test_what_is_not_there_is_not_found_as_on_a_disk(folder: ObjectPath) -> None:
+    for use in (folder.read_text, folder.stat, folder.unlink, lambda: folder.open("rb")):
+        with pytest.raises(FileNotFoundError):
+            use()
+
+
+def test_a_path_is_the_same_in_other_processes() -> None:
+    path = ObjectPath.at("s3a://bucket/a/b")
+    assert pickle.loads(pickle.dumps(path)) == path
+    assert str((path / "c").parent) == str(path.resolve()) == "s3a://bucket/a/b"
+    assert isinstance(path.with_name("log"), ObjectPath)
+
+
+@pytest.mark.parametrize(
+    "location", ["s3a://bucket", "s3a://", "s3://bucket/a", "s3a://bucket/a b", "s3a://bucket/../a"]
+)
+def test_a_location_that_cannot_be_meant_is_refused(location: str) -> None:
+    with pytest.raises(UsageError, match=r"s3a://BUCKET/FOLDER"):
+        ObjectPath.at(location)
+
+
+@pytest.mark.parametrize("fault", ["InternalError", "SlowDown", "lost"])
+def test_requests_are_repeated(folder: ObjectPath, network: Proxy, fault: str) -> None:
+    left = [fault, fault]
+    network.fail(lambda method, _: left.pop() if left and method == "PUT" else None)
+    (folder / "note").write_text("text")
+    assert network.faults[fault] == 2
+    assert (folder / "note").read_text() == "text"
+
+
+@pytest.mark.parametrize("fault", ["InternalError", "ExpiredToken"])
+def test_a_store_that_refuses_is_told_and_is_no_damage(
+    folder: ObjectPath, network: Proxy, fault: str
+) -> None:
+    (folder / "note").write_text("text")
+    network.fail(lambda *_: fault)
+    for use in (
+        (folder / "note").read_text,
+        (folder / "note").exists,
+        (folder / "note").unlink,
+        lambda: list(folder.glob("*")),
+        lambda: write_durably(folder / "note", "other"),
+    ):
+        with pytest.raises(RuntimeFailure, match=r"s3a://states/.* cannot be reached"):
+            use()
+    network.heal()
+    assert (folder / "note").read_text() == "text"

@@ -1,0 +1,184 @@
+"""Applications whose state is on an object store: kills, faults of the store, and commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import wait_until
+from tests.object_store.proxy import Proxy
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, called, kill_gateway, processes
+from tests.spark.test_restart import SOURCE, WORDS, Sender
+from wallaroo.run.background_run import BackgroundRun
+from wallaroo.system.object_store import ObjectPath
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("jars")]
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    """An application in a place of its own, beside which its log is."""
+    return Path(shutil.copytree(APPS / "word_count", tmp_path / "app"))
+
+
+def run(app: Path, receiver: Receiver, state: ObjectPath) -> BackgroundRun:
+    command = ["run", str(app), "--in", "127.0.0.1:0", "--out", receiver.address]
+    command += ["--workers", "2", "--state-dir", str(state), "--ui", "127.0.0.1:0"]
+    return BackgroundRun(command)
+
+
+def accepted(running: BackgroundRun) -> int:
+    assert running.client is not None
+    return running.client.status().sources[0].accepted
+
+
+@contextmanager
+def mid_stream(
+    app: Path, receiver: Receiver, state: ObjectPath, sender: Sender, end: int
+) -> Iterator[BackgroundRun]:
+    """A run while messages up to number *end* are sent and some of their outputs have come."""
+    seen = len(receiver.messages)
+    with run(app, receiver, state) as running:
+        to = (running.sources[SOURCE], accepted(running), end)
+        sending = threading.Thread(target=sender.send, args=to)
+        sending.start()
+        receiver.wait_for(seen + 1000)
+        yield running
+        sending.join()
+
+
+def check_counts(sender: Sender, received: list[bytes]) -> None:
+    """Check every count of every word."""
+    due = Counter(word for payload in sender.payloads for word in payload.split())
+    counts: dict[bytes, list[int]] = {}
+    for line in received:
+        word, _, count = line.strip().rpartition(b" => ")
+        counts.setdefault(word, []).append(int(count))
+    assert counts == {word: list(range(1, n + 1)) for word, n in due.items()}
+
+
+def _more_than(least: int, count: Callable[[], int]) -> bool:
+    return count() > least
+
+
+def commits(state: ObjectPath) -> int:
+    return len(list((state / "checkpoint" / "commits").glob("[0-9]*")))
+
+
+def test_kills_lose_and_double_nothing_and_commands_read_the_state(
+    app: Path, folder: ObjectPath
+) -> None:
+    sender = Sender()
+    with Receiver("lines") as receiver:
+        with mid_stream(app, receiver, folder, sender, WORDS // 3) as running:
+            wait_until(lambda: commits(folder) > 0, "an epoch")
+            kill_gateway(running)
+            running.wait_for_event("gateway restarted", PATIENCE_S)
+            for java in processes(running, "PythonGatewayServer"):
+                os.kill(java, signal.SIGKILL)
+            running.wait_for_event("query restarts", PATIENCE_S)
+            receiver.wait_for(2 * (WORDS // 3))
+            running.process.send_signal(signal.SIGKILL)
+            running.process.wait(PATIENCE_S)
+        shown = called("state", "show", app, "x", "--state-dir", folder)
+        assert shown.returncode == 0, shown.stderr
+        with run(app, receiver, folder) as running:
+            sender.send(running.sources[SOURCE], accepted(running))
+            running.wait_until_accepted(SOURCE, WORDS)
+            received = receiver.wait_for(2 * WORDS)
+            assert running.stop() == 0
+    check_counts(sender, received)
+    shown = called("state", "show", app, "x", "--state-dir", folder)
+    assert json.loads(shown.stdout)["entity"]["word_totals"] == {"x": WORDS}, shown
+    checked = called("check", app, "--state-dir", folder)
+    assert "loads 2 entities" in checked.stdout, checked
+    exported = called("state", "export", app, "--state-dir", folder)
+    assert len(exported.stdout.splitlines()) == 2, exported
+    for file in (folder / "checkpoint" / "noted").iterdir():  # then Spark reads it
+        file.unlink()
+    assert called("state", "export", app, "--state-dir", folder).stdout == exported.stdout
+    assert not (app / ".wallaroo" / "word-count-application" / "checkpoint").exists()
+    elsewhere = Path(shutil.copytree(APPS / "word_count", app.with_name("elsewhere")))
+    refused = called(
+        *("run", elsewhere, "--in", "127.0.0.1:0", "--out", receiver.address, "--workers", 2),
+        *("--state-dir", folder, "--no-ui"),
+    )
+    assert refused.returncode == 2
+    assert "the log is lost or older than the checkpoint" in refused.stderr
+
+
+def _slow(method: str, _path: str) -> str | None:
+    return "late" if method == "PUT" else None
+
+
+def _throttled(method: str, _path: str) -> str | None:
+    return "SlowDown" if method == "PUT" else None
+
+
+def _cut_off(method: str, path: str) -> str | None:
+    return "lost" if method == "PUT" and "/offsets/" in path else None
+
+
+def _broken(_method: str, _path: str) -> str:
+    return "InternalError"
+
+
+def test_a_store_that_fails_delays_epochs_and_loses_nothing(
+    app: Path, folder: ObjectPath, network: Proxy
+) -> None:
+    sender, faults = Sender(), [_slow, _throttled, _cut_off, _broken]
+    ends = [WORDS // 5 * part for part in range(1, 6)]
+    with Receiver("lines") as receiver, run(app, receiver, folder) as running:
+        sender.send(running.sources[SOURCE], 0, ends[0])
+        receiver.wait_for(2 * ends[0])
+        for fault, start, end in zip(faults, ends, ends[1:], strict=False):
+            before, seen = commits(folder), network.faults.total()
+            network.fail(fault)
+            sender.send(running.sources[SOURCE], start, end)
+            wait_until(partial(_more_than, seen, network.faults.total), "a fault")
+            network.heal()
+            receiver.wait_for(2 * end)
+            wait_until(partial(_more_than, before, partial(commits, folder)), "an epoch")
+        assert running.stop() == 0
+    check_counts(sender, receiver.messages)
+
+
+def test_credentials_that_end_are_told_until_there_are_others(
+    app: Path, folder: ObjectPath, network: Proxy
+) -> None:
+    sender = Sender()
+    with Receiver("lines") as receiver, run(app, receiver, folder) as running:
+        sender.send(running.sources[SOURCE], 0, WORDS // 2)
+        receiver.wait_for(WORDS)
+        wait_until(lambda: commits(folder) > 0, "an epoch")
+        network.fail(lambda *_: "ExpiredToken")
+        sender.send(running.sources[SOURCE], WORDS // 2)
+        waits = running.wait_for_event("query waits", PATIENCE_S)
+        assert f"{folder}/checkpoint cannot be reached" in waits["reason"]
+        network.heal()
+        receiver.wait_for(2 * WORDS)
+        assert running.stop() == 0
+    check_counts(sender, receiver.messages)
+    assert "not-a-secret-at-all" not in json.dumps(running.events)
+
+
+def test_two_runs_with_one_state_do_not_both_go_on(app: Path, folder: ObjectPath) -> None:
+    other = Path(shutil.copytree(app, app.with_name("other")))
+    with Receiver("lines") as receiver, run(app, receiver, folder):
+        wait_until((folder / "owner").exists, "the first run")
+        refused = called(
+            *("run", other, "--in", "127.0.0.1:0", "--out", receiver.address, "--workers", 2),
+            *("--state-dir", folder, "--no-ui"),
+        )
+    assert refused.returncode == 2
+    assert f"the state in {folder} belongs to the log of" in refused.stderr
