@@ -3,7 +3,7 @@
 #   docker build --build-arg APP=apps/market_spread -t market-spread .
 #
 # APP is a directory in the build's context; `wallaroo build` makes a context for an application
-# that is elsewhere. BASE is a Debian or Ubuntu with a Python from 3.11 to 3.14 among its packages; a tag
+# that is elsewhere, and with its `--with s3` one with the jars for state on an object store. BASE is a Debian or Ubuntu with a Python from 3.11 to 3.14 among its packages; a tag
 # can change, so name a digest (NAME@sha256:…) to build from the same base each time. Updates of the
 # distribution are installed in any case; with another value of UPDATES, such as the date, also where
 # the engine has kept the layers of an earlier build.
@@ -52,7 +52,8 @@ RUN JAVA_HOME=/opt/java PYTHONPATH=runtime /opt/python/bin/python -m wallaroo.en
 # --- the packages without what is not reached ----------------------------------------------------
 FROM packages AS python
 COPY image/trim.py ./
-RUN python3 trim.py "$(/opt/python/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+ARG WITH=""
+RUN WITH="${WITH}" python3 trim.py "$(/opt/python/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
  && tools/bin/pip --python /opt/python/bin/python list --format freeze >installed.txt
 
 # --- the runtime, the application, and what it needs besides -------------------------------------

@@ -1,6 +1,6 @@
 """Takes out of an installation what no application of this runtime reaches.
 
-Usage: trim.py SITE_PACKAGES
+Usage: [WITH=s3] trim.py SITE_PACKAGES
 
 What goes: Spark's machine learning, graphs, Hive, Spark Connect and shell; native code for other
 systems than Linux, and for other processors than this one; tests, headers, sources for C.
@@ -8,6 +8,7 @@ systems than Linux, and for other processors than this one; tests, headers, sour
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import sys
@@ -84,8 +85,6 @@ PYTHON = (
     "pyarrow/include",
     "pyarrow/src",
     "pyarrow/includes",
-    "pyarrow/libarrow_s3*",
-    "pyarrow/_s3fs*",
     "pyarrow/*.pxi",
     "pyarrow/*.pxd",
     "pyarrow/*.pyx",
@@ -112,11 +111,15 @@ PYTHON = (
 )
 """Files and directories, by patterns below the packages' directory."""
 
+S3 = ("pyarrow/libarrow_s3*", "pyarrow/_s3fs*")
+"""What only state on an object store reaches."""
+
 
 def main() -> None:
     """Trim."""
     packages = Path(sys.argv[1])
-    for pattern in PYTHON:
+    has_s3 = "s3" in os.environ.get("WITH", "").split()
+    for pattern in PYTHON if has_s3 else (*PYTHON, *S3):
         for path in packages.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     jars = packages / "pyspark" / "jars"

@@ -1,7 +1,7 @@
 {{/* Checks that the schema cannot express: one sentence per mistake, all reported at once. */}}
 {{- define "wallaroo.checks" -}}
 {{- $lines := list -}}
-{{- range $check := list "values" "keys" "forms" "numbers" "name" "image" "sizes" "placement" "sources" "routes" "kafka" "tls" "dashboard" "workers" "disruption" "capabilities" "test" "upgrade" -}}
+{{- range $check := list "values" "keys" "forms" "numbers" "name" "image" "sizes" "placement" "sources" "routes" "kafka" "tls" "dashboard" "workers" "store" "disruption" "capabilities" "test" "upgrade" -}}
 {{- range splitList "\n" (include (printf "wallaroo.checks.%s" $check) $) -}}
 {{- with trim . -}}
 {{- $lines = append $lines . -}}
@@ -174,6 +174,24 @@ workers.min is {{ int $bounds.min }} and workers.max is {{ int $bounds.max }}: n
 {{- end -}}
 {{- if and .Values.repartition .Values.stopped }}
 repartition and stopped are both set, and a stopped application repartitions nothing: set stopped=false.
+{{- end -}}
+{{- end }}
+
+{{- define "wallaroo.checks.store" -}}
+{{- $state := .Values.storage.state -}}
+{{- if $state.uri -}}
+{{- if .Values.repartition }}
+repartition is true, and the state is on an object store ({{ $state.uri }}), where its partitions cannot be changed: set repartition=false.
+{{- end -}}
+{{- if $state.existingClaim }}
+storage.state has both uri and existingClaim: set one of them.
+{{- end -}}
+{{- else -}}
+{{- range $key := list "endpoint" "region" "credentialsSecret" -}}
+{{- if index $state $key }}
+storage.state.{{ $key }} is set, and storage.state.uri, the place on the store, is not: set both.
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
 

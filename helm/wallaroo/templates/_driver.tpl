@@ -110,8 +110,7 @@ spec:
             {{- toYaml .Values.securityContext | nindent 12 }}
           terminationMessagePolicy: FallbackToLogsOnError
           volumeMounts:
-            - name: state
-              mountPath: /var/lib/wallaroo/state
+            {{- include "wallaroo.stateMount" . | nindent 12 }}
             {{- include "wallaroo.volumeMounts" $part | nindent 12 }}
         {{- end }}
       {{- end }}
@@ -164,6 +163,9 @@ spec:
               valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
             - name: POD_IP
               valueFrom: {fieldRef: {fieldPath: status.podIP}}
+            {{- with include "wallaroo.storeEnv" . }}
+            {{- . | nindent 12 }}
+            {{- end }}
             {{- with $values.extraEnv }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
@@ -189,8 +191,9 @@ spec:
             {{- toYaml .Values.securityContext | nindent 12 }}
           terminationMessagePolicy: FallbackToLogsOnError
           volumeMounts:
-            - name: state
-              mountPath: /var/lib/wallaroo/state
+            {{- with include "wallaroo.stateMount" . }}
+            {{- . | nindent 12 }}
+            {{- end }}
             - name: executor
               mountPath: /etc/wallaroo/executor
               readOnly: true
@@ -204,9 +207,9 @@ spec:
         {{- include "wallaroo.extraContainers" (dict "root" $ "containers" .) | nindent 8 }}
         {{- end }}
       volumes:
-        - name: state
-          persistentVolumeClaim:
-            claimName: {{ include "wallaroo.claim" (dict "root" . "volume" "state") }}
+        {{- with include "wallaroo.stateVolume" . }}
+        {{- . | nindent 8 }}
+        {{- end }}
         - name: executor
           configMap:
             name: {{ $fullname }}-executor
@@ -224,7 +227,7 @@ spec:
 {{- if .Values.tls.door.secretName }}
 - --gateway-ca=/etc/wallaroo/tls/door/ca.crt
 {{- end }}
-- --state-dir=/var/lib/wallaroo/state
+- --state-dir={{ include "wallaroo.stateDir" . }}
 - --partitions={{ int .Values.partitions }}
 - --function-timeout={{ .Values.functionTimeoutSeconds }}
 - --max-entity-mib={{ int .Values.maxEntityMiB }}
@@ -265,7 +268,7 @@ spec:
         requests: {ephemeral-storage: {{ . | quote }}}
         limits: {ephemeral-storage: {{ . | quote }}}
       {{- end }}
-      {{- with .Values.executor.extraEnv }}
+      {{- with concat (include "wallaroo.storeEnv" . | fromYamlArray) .Values.executor.extraEnv }}
       env:
         {{- toYaml . | nindent 8 }}
       {{- end }}
@@ -273,15 +276,16 @@ spec:
         {{- toYaml .Values.securityContext | nindent 8 }}
       terminationMessagePolicy: FallbackToLogsOnError
       volumeMounts:
-        - name: state
-          mountPath: /var/lib/wallaroo/state
+        {{- with include "wallaroo.stateMount" . }}
+        {{- . | nindent 8 }}
+        {{- end }}
         {{- include "wallaroo.volumeMounts" $part | nindent 8 }}
     {{- with .Values.executor.extraContainers }}
     {{- include "wallaroo.extraContainers" (dict "root" $ "containers" .) | nindent 4 }}
     {{- end }}
   volumes:
-    - name: state
-      persistentVolumeClaim:
-        claimName: {{ include "wallaroo.claim" (dict "root" . "volume" "state") }}
+    {{- with include "wallaroo.stateVolume" . }}
+    {{- . | nindent 4 }}
+    {{- end }}
     {{- include "wallaroo.volumes" $part | nindent 4 }}
 {{- end }}

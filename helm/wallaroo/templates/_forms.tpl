@@ -29,6 +29,15 @@ path:
 url:
   pattern: '^https?://[^\s#]+$'
   expected: the address of a page, such as https://docs.example/operations.html
+stateUri:
+  pattern: '^s3a://[a-z0-9][a-z0-9.-]+(/[A-Za-z0-9_~+=@,-][A-Za-z0-9._~+=@,-]*)+/?$'
+  expected: a folder of a bucket, such as s3a://states/market-spread
+storeUrl:
+  pattern: '^https?://[^/@?#\s]+/?$'
+  expected: the URL of an object store, such as https://s3.example:9000
+region:
+  pattern: '^[a-z0-9-]+$'
+  expected: the name of a region, such as eu-central-1
 secretKey:
   pattern: '^[-._a-zA-Z0-9]+$'
   expected: a key of a Secret, such as token
@@ -112,6 +121,10 @@ resource:
   (list "storage.state.storageClass" "objectName" $values.storage.state.storageClass)
   (list "storage.journal.existingClaim" "objectName" $values.storage.journal.existingClaim)
   (list "storage.state.existingClaim" "objectName" $values.storage.state.existingClaim)
+  (list "storage.state.uri" "stateUri" $values.storage.state.uri)
+  (list "storage.state.endpoint" "storeUrl" $values.storage.state.endpoint)
+  (list "storage.state.region" "region" $values.storage.state.region)
+  (list "storage.state.credentialsSecret" "secretName" $values.storage.state.credentialsSecret)
   (list "ingress.className" "objectName" $values.ingress.className)
   (list "ingress.tlsSecretName" "secretName" $values.ingress.tlsSecretName)
   (list "prometheusRule.runbooks" "url" $values.prometheusRule.runbooks)

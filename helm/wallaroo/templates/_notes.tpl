@@ -81,7 +81,7 @@ Test:    helm test {{ .Release.Name }} -n {{ $namespace }}
 {{- end }}
 {{- if not .Values.storage.keep }}
 
-helm uninstall also deletes messages and state. To keep them: --set storage.keep=true
+helm uninstall also deletes messages{{ with .Values.storage.state.uri }}, but not the state in {{ . }}, which belongs to them{{ else }} and state{{ end }}. To keep them: --set storage.keep=true
 {{- end }}
 {{- end }}
 {{- end }}

@@ -67,13 +67,13 @@ chart's for the same taint: the shortest of several would count.
 {{- end }}
 
 {{/*
-Affinity of a component: dict root, component. Executors share the state volume with the driver: if only
-one node can mount it, they run on the driver's node; otherwise, they spread. The gateway prefers another
+Affinity of a component: dict root, component. Executors share the state with the driver: if only one
+node has it, they run on the driver's node; otherwise, they spread. The gateway prefers another
 node, so that messages are accepted when the driver's node fails.
 */}}
 {{- define "wallaroo.affinity" -}}
 {{- $affinity := deepCopy (index .root.Values .component).affinity -}}
-{{- $oneNode := not (has "ReadWriteMany" .root.Values.storage.state.accessModes) -}}
+{{- $oneNode := include "wallaroo.isOnOneNode" .root | eq "true" -}}
 {{- $other := ternary "driver" "executor" (or (eq .component "gateway") $oneNode) -}}
 {{- $labels := include "wallaroo.selectorLabels" (dict "root" .root "component" $other) | fromYaml -}}
 {{- $there := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" $labels) -}}

@@ -56,14 +56,14 @@ gateway.journalLimitGiB is {{ $most }} and storage.journal.size is {{ $journal.s
 
 {{/* Executors that could not run where the state volume is. */}}
 {{- define "wallaroo.checks.placement" -}}
-{{- if not (has "ReadWriteMany" .Values.storage.state.accessModes) -}}
+{{- if include "wallaroo.isOnOneNode" . -}}
 {{- $why := "and storage.state.accessModes has no ReadWriteMany: all executors run on the driver's node, the only one with the volume" -}}
 {{- if .Values.executor.topologySpreadConstraints }}
-executor.topologySpreadConstraints is set, {{ $why }}. Remove the constraints, or use a storage class that supports ReadWriteMany.
+executor.topologySpreadConstraints is set, {{ $why }}. Remove the constraints, or use a storage class that supports ReadWriteMany, or storage.state.uri.
 {{- end -}}
 {{- range $label, $value := .Values.executor.nodeSelector -}}
 {{- if ne (toString (get ($.Values.driver.nodeSelector | default dict) $label)) $value }}
-executor.nodeSelector has {{ $label }}={{ $value }}, which driver.nodeSelector does not have, {{ $why }}. Select the same nodes for the driver, or use a storage class that supports ReadWriteMany.
+executor.nodeSelector has {{ $label }}={{ $value }}, which driver.nodeSelector does not have, {{ $why }}. Select the same nodes for the driver, or use a storage class that supports ReadWriteMany, or storage.state.uri.
 {{- end -}}
 {{- end -}}
 {{- end -}}

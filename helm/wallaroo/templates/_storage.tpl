@@ -1,3 +1,49 @@
+{{/* Where the state is: as --state-dir, as a volume with its mount, and how driver and executors reach a store. */}}
+{{- define "wallaroo.stateDir" -}}
+{{- .Values.storage.state.uri | default "/var/lib/wallaroo/state" -}}
+{{- end }}
+
+{{- define "wallaroo.stateMount" -}}
+{{- if not .Values.storage.state.uri -}}
+- name: state
+  mountPath: /var/lib/wallaroo/state
+{{ end -}}
+{{- end }}
+
+{{- define "wallaroo.stateVolume" -}}
+{{- if not .Values.storage.state.uri -}}
+- name: state
+  persistentVolumeClaim:
+    claimName: {{ include "wallaroo.claim" (dict "root" . "volume" "state") }}
+{{ end -}}
+{{- end }}
+
+{{- define "wallaroo.storeEnv" -}}
+{{- $state := .Values.storage.state -}}
+{{- if $state.uri -}}
+{{- with $state.endpoint -}}
+- name: AWS_ENDPOINT_URL_S3
+  value: {{ . | quote }}
+{{ end -}}
+{{- with $state.region -}}
+- name: AWS_REGION
+  value: {{ . | quote }}
+{{ end -}}
+{{- with $state.credentialsSecret -}}
+{{- range $name := list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" -}}
+- name: {{ $name }}
+  valueFrom: {secretKeyRef: {name: {{ $state.credentialsSecret }}, key: {{ $name }}}}
+{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* "true" if only the node of the driver has the state. */}}
+{{- define "wallaroo.isOnOneNode" -}}
+{{- $state := .Values.storage.state -}}
+{{- if not (or $state.uri (has "ReadWriteMany" $state.accessModes)) -}}true{{- end -}}
+{{- end }}
+
 {{/*
 The volume claims, the token and Spark's secret. The claims are separate objects rather than volumeClaimTemplates, so
 that an upgrade can enlarge them and that journal and state, which belong together, are kept or deleted
@@ -7,7 +53,7 @@ together.
 {{- $root := . -}}
 {{- range $volume := list "journal" "state" }}
 {{- $values := index $root.Values.storage $volume }}
-{{- if not $values.existingClaim }}
+{{- if not (or $values.existingClaim $values.uri) }}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim

@@ -19,6 +19,7 @@ from wallaroo.cli.image_files import CACHES, ImageFiles
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.codecs._settings import VARIABLE as REGISTRY_SETTINGS
 from wallaroo.connectors.kafka.settings import VARIABLE as KAFKA_SETTINGS
+from wallaroo.engine.spark import s3
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.shipped_files import PACKAGE, SHIPPED, shipped_file
 
@@ -59,6 +60,14 @@ _APP = "app"
     metavar="OPTION",
     help="Option to pass on to the engine's build, as in --option=--no-cache; may be repeated.",
 )
+@click.option(
+    "--with",
+    "parts",
+    type=click.Choice(["s3"]),
+    multiple=True,
+    help="What the image contains besides: s3 for state on an object store, with jars that "
+    "`wallaroo fetch s3` fetches here.",
+)
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def build(
     app: Path,
@@ -66,6 +75,7 @@ def build(
     engine: str | None,
     base: str | None,
     options: tuple[str, ...],
+    parts: tuple[str, ...],
     app_args: tuple[str, ...],
 ) -> None:
     """Build an image of APP, a directory with an application.py or a single file.
@@ -87,9 +97,14 @@ def build(
     with tempfile.TemporaryDirectory(prefix="wallaroo-build-") as directory:
         context = Path(directory)
         _fill(context, app)
+        if parts:
+            shutil.copytree(
+                s3.fetch(), context / "runtime" / s3.IN_IMAGE.relative_to(PACKAGE.parent)
+            )
         arguments = {
             "APP": _APP,
             "APP_ARGS": shlex.join(app_args),
+            "WITH": " ".join(parts),
             "NAME": application.name,
             "VERSION": __version__,
             "REVISION": _revision(),

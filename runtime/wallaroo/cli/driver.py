@@ -37,7 +37,7 @@ OPTIONS = Options(
             help="Seconds for which to retry while the gateway is unavailable.",
         )
     ),
-    state_dir=STATE_DIR,
+    state_dir=STATE_DIR.but(callback=None),
     partitions=PARTITIONS,
     executors=Options(
         ExecutorSettings,

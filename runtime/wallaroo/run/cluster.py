@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -31,9 +32,11 @@ from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.settings import ClusterSettings
 from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.state.owner import claim
 from wallaroo.run.state.start_check import GatewayFiles, agree
 from wallaroo.run.summary import Summary
 from wallaroo.system.credentials import read_token
+from wallaroo.system.object_store import is_stored
 from wallaroo.system.pod import Pod
 from wallaroo.wire.chunk_messages import News
 
@@ -90,8 +93,9 @@ class ClusterRun(Lifecycle):
         lease = self._acquire_lease(location, pod)
         if self._worker_count is not None:
             remove_leftovers(self._worker_count.api, pod.namespace, self._prefix(pod))
-        state = self._open_state(application, GatewayFiles(location, lease, patience_s))
         scratch = self._make_scratch()
+        files = GatewayFiles(location, lease, patience_s)
+        state = self._open_state(application, files, scratch)
         log.info(
             "starting",
             application=application.name,
@@ -111,7 +115,17 @@ class ClusterRun(Lifecycle):
         )
         self._summary = Summary(self._status.gateway)
         launched = self._launch(engine_settings, state, scratch)
-        self._run_engine(engine_settings, application, state, location, lease, launched, scratch)
+        accepts, place = settings.accept_lost_journal, f"the gateway {location}"
+        self._run_engine(
+            engine_settings,
+            application,
+            state,
+            location,
+            lease,
+            launched,
+            scratch,
+            partial(claim, state, location, lease, accepts, place),
+        )
         self._stack.callback(self._engine.stop)
         self._status.engine, self._status.pause = self._engine, self._pause
         self._summary.start()
@@ -164,9 +178,13 @@ class ClusterRun(Lifecycle):
         self._status.client = GatewayClient(location, patience_s=0)
         return lease
 
-    def _open_state(self, application: Application, files: GatewayFiles) -> StateDirectory:
+    def _open_state(
+        self, application: Application, files: GatewayFiles, scratch: Path
+    ) -> StateDirectory:
         settings = self._settings
-        state = StateDirectory(settings.state_dir, application.name, settings.partitions)
+        place = settings.state_dir
+        directory = scratch if is_stored(place) else None  # the gateway's lease is the lock
+        state = StateDirectory(place, application.name, settings.partitions, directory=directory)
         self._stack.callback(state.close)
         self._check_classes(state, application)
         state.check_partitions(settings.partitions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -116,6 +117,7 @@ class LocalRun(Lifecycle):
         launched = self._launch(engine_settings, state, scratch)
         self._start_gateway(self._imported, application)
         lease = self._client.claim(_HOLDER)
+        place = f"{socket.gethostname()}:{state.directory}"
         self._run_engine(
             engine_settings,
             application,
@@ -124,7 +126,7 @@ class LocalRun(Lifecycle):
             lease,
             launched,
             scratch,
-            partial(claim, state, gateway.location, lease, settings.accept_lost_journal),
+            partial(claim, state, gateway.location, lease, settings.accept_lost_journal, place),
         )
         self._stack.callback(self._stop_engine)
         self._shown = dashboard = self._serve_dashboard(application, gateway.location)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wallaroo.engine.realtime.jar import jar
@@ -15,7 +15,6 @@ from wallaroo.engine.spark.s3 import jars_for, settings_for
 from wallaroo.engine.spark.session import Launch, SparkSettings
 from wallaroo.engine.spark.user_settings import check
 from wallaroo.engine.stored import StateLayout
-from wallaroo.errors import UsageError
 
 _ON_EXECUTORS = {
     # a task that fails is not tried again alone: the gateway has cut off the others
@@ -41,20 +40,14 @@ def launch(
     environment = {
         f"spark.executorEnv.{name}": value for name, value in settings.environment.items()
     }
-    local = is_local(settings.master)
+    jars = (jar(), *jars_for(layout.checkpoint))
     stored = settings_for(layout.checkpoint, scratch)
     chosen = {**SETTINGS, **stored, **settings.spark, **environment}
-    if local:
+    if is_local(settings.master):
         master = local_master(layout.partitions)
-    elif stored:
-        msg = (
-            f"--master {settings.master}: state on an object store requires local Spark; give a "
-            "directory that all workers share"
-        )
-        raise UsageError(msg)
     else:
         master = settings.master
-        chosen = {**_ON_EXECUTORS, **chosen, "spark.jars": _with_jar(chosen)}
+        chosen = {**_ON_EXECUTORS, **chosen, "spark.jars": _with_jars(jars, chosen)}
         chosen["spark.executor.instances"] = str(settings.workers)
     if master.startswith("k8s://"):
         # one executor is enough, and the tasks are spread over all that are there; one task
@@ -70,11 +63,11 @@ def launch(
         scratch / "spark",
         settings.memory,
         chosen,
-        (jar(), *jars_for(layout.checkpoint)),
+        jars,
     )
     return Launch(layout.application, spark, java)
 
 
-def _with_jar(chosen: Mapping[str, str]) -> str:
+def _with_jars(jars: Sequence[Path], chosen: Mapping[str, str]) -> str:
     """The jars that executors fetch from the driver: the engine's, and those that were chosen."""
-    return ",".join([str(jar()), *filter(None, [chosen.get("spark.jars")])])
+    return ",".join([*map(str, jars), *filter(None, [chosen.get("spark.jars")])])

@@ -7,7 +7,6 @@ that come with another log are refused. The log itself is locked, or leased, by 
 from __future__ import annotations
 
 import json
-import socket
 from typing import TYPE_CHECKING
 
 from wallaroo.engine.realtime.java import claimed
@@ -35,7 +34,12 @@ def check_owner(state: StateDirectory, log: str) -> None:
 
 
 def claim(
-    state: StateDirectory, location: str, lease: int, replaces: bool, session: SparkSession
+    state: StateDirectory,
+    location: str,
+    lease: int,
+    replaces: bool,
+    place: str,
+    session: SparkSession,
 ) -> None:
     """Let the *state* belong to the log of the gateway at *location*.
 
@@ -44,6 +48,7 @@ def claim(
         location: Location of the gateway's internal API.
         lease: Number of the lease on it.
         replaces: Whether it may belong to another log.
+        place: Where the log is, for messages.
         session: Spark, which lets the store decide between several.
 
     Raises:
@@ -53,7 +58,7 @@ def claim(
     if not is_stored(state.path):
         return
     log = GatewayClient(location, claim=lease).held().log
-    text = json.dumps({"log": log, "at": f"{socket.gethostname()}:{state.directory}"})
+    text = json.dumps({"log": log, "at": place})
     try:
         found = claimed(session, str(state.path / _FILE), text, replaces=replaces)
     except Exception as error:

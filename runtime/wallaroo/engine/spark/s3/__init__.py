@@ -17,6 +17,8 @@ from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.object_store import endpoint, is_stored, region
 
 _POM, _CHECKSUMS = (Path(__file__).with_name(name) for name in ("pom.xml", "checksums.txt"))
+IN_IMAGE = Path(__file__).with_name("jars")
+"""Where `wallaroo build --with s3` puts the jars."""
 _COMMAND = "wallaroo fetch s3"
 
 
@@ -29,14 +31,18 @@ def jars_for(state: Path | None) -> tuple[Path, ...]:
     if state is None or not is_stored(state):
         return ()
     if not (found := jars()):
-        msg = f"{state} needs jars that have not been fetched: call `{_COMMAND}` once"
+        msg = (
+            f"{state} needs jars that have not been fetched: call `{_COMMAND}` once, or, for an "
+            "image, `wallaroo build --with s3`"
+        )
         raise UsageError(msg)
     return found
 
 
 def jars() -> tuple[Path, ...]:
-    """The jars, if they have been fetched."""
-    return tuple(sorted(_cache().glob("*.jar")))
+    """The jars, if they have been fetched, or are part of the image."""
+    folder = IN_IMAGE if IN_IMAGE.is_dir() else _cache()
+    return tuple(sorted(folder.glob("*.jar")))
 
 
 def fetch() -> Path:
