@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +30,16 @@ __all__ = [  # hooks
     "pytest_xdist_auto_num_workers",
     "pytest_xdist_make_scheduler",
 ]
+
+_JAVA = """\
+#!/bin/sh
+# without a module that Spark asks of each executor, and that small Javas do not have
+for argument do
+    shift
+    case $argument in --add-modules=*) ;; *) set -- "$@" "$argument" ;; esac
+done
+exec {java} "$@"
+"""
 
 settings.register_profile("unhurried", settings(), deadline=None)  # machines can be busy
 settings.load_profile("unhurried")
@@ -60,3 +72,18 @@ def on_spark(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     from tests.spark.in_process import InProcess
 
     return InProcess(session, partial(tmp_path_factory.mktemp, "run"))
+
+
+@pytest.fixture
+def executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An environment in which local Spark starts executors; returns their directory."""
+    from wallaroo.engine.spark.java import find_java
+
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(_JAVA.format(java=shlex.quote(find_java())))
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(java.parents[1]))
+    directory = tmp_path / "executors"
+    monkeypatch.setenv("SPARK_WORKER_DIR", str(directory))
+    return directory

@@ -37,10 +37,10 @@ def framing_of(source: Source) -> Framing:
     return source.framing
 
 
-def free_address() -> str:
+def free_address(host: str = "127.0.0.1") -> str:
     """`HOST:PORT` of a port that nobody listens on, for a process that is told where to."""
-    with socket.create_server(("127.0.0.1", 0)) as chosen:
-        return f"127.0.0.1:{chosen.getsockname()[1]}"
+    with socket.create_server((host, 0)) as chosen:
+        return f"{host}:{chosen.getsockname()[1]}"
 
 
 def processes_below(root: int) -> dict[int, str]:

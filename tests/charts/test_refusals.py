@@ -361,6 +361,26 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
         'test.messages names the source "market-data", and sources is empty.',
     ),
     (
+        {"storage": {"state": {"uri": "s3a://states/votes"}}, "repartition": True},
+        "repartition is true, and the state is on an object store (s3a://states/votes)",
+    ),
+    (
+        {"storage": {"state": {"uri": "s3a://states/votes", "existingClaim": "mine"}}},
+        "storage.state has both uri and existingClaim: set one of them.",
+    ),
+    (
+        {"storage": {"state": {"endpoint": "https://s3.example"}}},
+        "storage.state.endpoint is set, and storage.state.uri, the place on the store, is not",
+    ),
+    (
+        {"storage": {"state": {"uri": "s3://states/votes"}}},
+        'storage.state.uri is "s3://states/votes": expected a folder of a bucket, such as s3a://',
+    ),
+    (
+        {"storage": {"state": {"uri": "s3a://b0/x", "endpoint": "s3.example:9000"}}},
+        'storage.state.endpoint is "s3.example:9000": expected the URL of an object store',
+    ),
+    (
         {"serviceMonitor": {"enabled": True}},
         "serviceMonitor.enabled is true, and the cluster has no monitoring.coreos.com/v1",
     ),

@@ -19,6 +19,8 @@ IMAGES = os.environ.get("WALLAROO_TEST_IMAGES", "localhost")
 """Where the cluster finds the images: a registry's address, without the images' names."""
 TAG = os.environ.get("WALLAROO_TEST_TAG", "0.1.0")
 """Tag of the images."""
+PARTS = os.environ.get("WALLAROO_TEST_PARTS", "").split()
+"""What the image of Market Spread was built with: values of `wallaroo build --with`."""
 PATIENCE_S = 420.0
 """How long to wait for what must happen before a test fails."""
 _PAUSES_S = 0.2, 2.0

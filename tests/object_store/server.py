@@ -65,11 +65,13 @@ class Server:
 
     Args:
         directory: Where it keeps objects.
+        host: Address of this machine at which it listens.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, host: str = "127.0.0.1") -> None:
         (directory / BUCKET).mkdir(parents=True)
-        self.address = free_address()
+        self._directory = directory
+        self.address = free_address(host)
         environment = {**os.environ, "ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
         self._process = subprocess.Popen(
             [binary(), "--port", self.address, "--quiet", "posix", str(directory)],
@@ -78,6 +80,10 @@ class Server:
             stderr=subprocess.DEVNULL,
         )
         wait_until(self._listens, "the server")
+
+    def has(self, name: str) -> bool:
+        """Whether there is an object called *name*."""
+        return (self._directory / BUCKET / name).exists()
 
     def stop(self) -> None:
         """End it."""
@@ -92,3 +98,7 @@ class Server:
         except OSError:
             return False
         return True
+
+
+if __name__ == "__main__":  # where there is a network
+    binary()

@@ -17,7 +17,15 @@ import pytest
 
 from tests.helpers import wait_until
 from tests.object_store.proxy import Proxy
-from tests.spark.harness import APPS, PATIENCE_S, Receiver, called, kill_gateway, processes
+from tests.spark.harness import (
+    APPS,
+    PATIENCE_S,
+    Receiver,
+    ReportedRun,
+    called,
+    kill_gateway,
+    processes,
+)
 from tests.spark.test_restart import SOURCE, WORDS, Sender
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.system.object_store import ObjectPath
@@ -31,10 +39,10 @@ def app(tmp_path: Path) -> Path:
     return Path(shutil.copytree(APPS / "word_count", tmp_path / "app"))
 
 
-def run(app: Path, receiver: Receiver, state: ObjectPath) -> BackgroundRun:
-    command = ["run", str(app), "--in", "127.0.0.1:0", "--out", receiver.address]
+def run(app: Path, receiver: Receiver, state: ObjectPath, *options: str) -> ReportedRun:
+    command = ["run", str(app), "--in", "127.0.0.1:0", "--out", receiver.address, *options]
     command += ["--workers", "2", "--state-dir", str(state), "--ui", "127.0.0.1:0"]
-    return BackgroundRun(command)
+    return ReportedRun(command)
 
 
 def accepted(running: BackgroundRun) -> int:
@@ -170,6 +178,28 @@ def test_credentials_that_end_are_told_until_there_are_others(
         assert running.stop() == 0
     check_counts(sender, receiver.messages)
     assert "not-a-secret-at-all" not in json.dumps(running.events)
+
+
+@pytest.mark.usefixtures("executors")
+def test_executors_share_the_state_and_one_that_is_killed_loses_nothing(
+    app: Path, folder: ObjectPath
+) -> None:
+    sender, master = Sender(), ("--master", "local-cluster[2,4,1024]")
+    with Receiver("lines") as receiver:
+        with run(app, receiver, folder, *master) as running:
+            sender.send(running.sources[SOURCE], 0, WORDS // 2)
+            receiver.wait_for(WORDS)
+            wait_until(lambda: commits(folder) > 0, "an epoch")
+            os.kill(processes(running, "CoarseGrainedExecutorBackend")[0], signal.SIGKILL)
+            sender.send(running.sources[SOURCE], WORDS // 2)
+            receiver.wait_for(2 * WORDS)
+            assert running.stop() == 0
+        with run(app, receiver, folder, *master) as running:
+            sender.send(running.sources[SOURCE], 0, 1000)
+            receiver.wait_for(2 * WORDS + 2000)
+            assert running.stop() == 0
+    sender.payloads += sender.payloads[:1000]
+    check_counts(sender, receiver.messages)
 
 
 def test_two_runs_with_one_state_do_not_both_go_on(app: Path, folder: ObjectPath) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -20,7 +19,6 @@ import pytest
 from tests.gateway.harness import Authority
 from tests.helpers import free_address
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, processes, run, send
-from wallaroo.engine.spark.java import find_java
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE
 
@@ -28,29 +26,6 @@ pytestmark = pytest.mark.spark
 
 SOURCE = "Split and Count"
 EXECUTOR = "CoarseGrainedExecutorBackend"
-
-_JAVA = """\
-#!/bin/sh
-# without a module that Spark asks of each executor, and that small Javas do not have
-for argument do
-    shift
-    case $argument in --add-modules=*) ;; *) set -- "$@" "$argument" ;; esac
-done
-exec {java} "$@"
-"""
-
-
-@pytest.fixture
-def executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An environment in which local Spark starts executors; returns their directory."""
-    java = tmp_path / "java" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text(_JAVA.format(java=shlex.quote(find_java())))
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(java.parents[1]))
-    directory = tmp_path / "executors"
-    monkeypatch.setenv("SPARK_WORKER_DIR", str(directory))
-    return directory
 
 
 def counted(receiver: Receiver, state: Path, number: int, *options: str) -> BackgroundRun:
