@@ -3,10 +3,11 @@
 #   docker build --build-arg APP=apps/market_spread -t market-spread .
 #
 # APP is a directory in the build's context; `wallaroo build` makes a context for an application
-# that is elsewhere, and with its `--with s3` one with the jars for state on an object store. BASE is a Debian or Ubuntu with a Python from 3.11 to 3.14 among its packages; a tag
-# can change, so name a digest (NAME@sha256:…) to build from the same base each time. Updates of the
-# distribution are installed in any case; with another value of UPDATES, such as the date, also where
-# the engine has kept the layers of an earlier build.
+# that is elsewhere, and with its `--with s3` one with the jars for state on an object store. BASE is a
+# Debian or Ubuntu with a Python from 3.11 to 3.14 among its packages; a tag can change, so name a
+# digest (NAME@sha256:…) to build from the same base each time. Updates of the distribution are
+# installed in any case; with another value of UPDATES, such as the date, also where the engine has
+# kept the layers of an earlier build.
 #
 # Licence texts are kept: in /usr/share/doc/*/copyright, /opt/java/legal, and below /opt/python and
 # /opt/wallaroo in *.dist-info and pyspark/licenses.
