@@ -41,9 +41,10 @@ def launch(
         f"spark.executorEnv.{name}": value for name, value in settings.environment.items()
     }
     jars = (jar(), *jars_for(layout.checkpoint))
-    stored = settings_for(layout.checkpoint, scratch)
+    local = is_local(settings.master)
+    stored = settings_for(layout.checkpoint, scratch if local else None)
     chosen = {**SETTINGS, **stored, **settings.spark, **environment}
-    if is_local(settings.master):
+    if local:
         master = local_master(layout.partitions)
     else:
         master = settings.master

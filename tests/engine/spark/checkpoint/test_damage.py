@@ -146,3 +146,8 @@ def test_where_no_file_is_damaged_nothing_is_to_be_deleted(checkpoint: Path) -> 
     assert "although no file of it is damaged by itself: [CANNOT_LOAD] An error occurred." in told
     assert "checkpoint location" not in told
     assert told.endswith(f"start again, and if that does not help, {RESTORE}")
+
+
+def test_before_the_first_commit_no_file_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "state" / "0" / "0").mkdir(parents=True)
+    assert list(damaged_files(tmp_path)) == []

@@ -101,7 +101,9 @@ def damaged_files(
         checkpoint: Its directory.
         table_problem: Examines tables.
     """
-    version = max(numbers_in(checkpoint / "commits"), default=-1) + 1
+    if not (commits := numbers_in(checkpoint / "commits")):
+        return  # the state is empty, and has no files
+    version = max(commits) + 1
     named = _names(checkpoint, version - 1)
     for partition in sorted(checkpoint.glob("state/*/[0-9]*")):
         needed = named.get((partition.parent.name, partition.name))

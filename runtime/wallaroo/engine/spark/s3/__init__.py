@@ -72,14 +72,15 @@ def fetch() -> Path:
     return folder
 
 
-def settings_for(state: Path, scratch: Path) -> dict[str, str]:
+def settings_for(state: Path, scratch: Path | None) -> dict[str, str]:
     """Spark's settings for *state*: none for a directory.
 
     Credentials are not among them: the SDK finds them where `ObjectPath` does.
 
     Args:
         state: Where it is.
-        scratch: Directory for what is to be uploaded.
+        scratch: Directory for what is to be uploaded; None for temporary directories of the
+            machines that do it.
     """
     if not is_stored(state):
         return {}
@@ -90,8 +91,9 @@ def settings_for(state: Path, scratch: Path) -> dict[str, str]:
         # these would need clients that are not among the jars
         "optimized.copy.from.local.enabled": "false",
         "input.stream.type": "classic",
-        "buffer.dir": str(scratch / "s3"),
     }
+    if scratch is not None:
+        s3a["buffer.dir"] = str(scratch / "s3")
     if (url := endpoint()) is not None:
         s3a |= {"endpoint": url, "path.style.access": "true"}
     if (name := region()) is not None:
