@@ -9,12 +9,8 @@ import pytest
 
 from tests.helpers import WORD_COUNT
 from tests.spark.harness import called
-from wallaroo.engine.realtime.engine import launch
-from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark import s3
-from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.loading.loader import ApplicationRef
 from wallaroo.system.object_store import ObjectPath, endpoint
 
 RUN = ("run", WORD_COUNT, "--in", "127.0.0.1:0", "--out", "127.0.0.1:1", "--no-ui")
@@ -38,16 +34,6 @@ def test_credentials_on_the_command_line_are_refused_and_not_shown(name: str) ->
     assert f"--conf {setting} cannot be set" in refused.stderr
     assert "AWS_SECRET_ACCESS_KEY" in refused.stderr
     assert "quite-secret" not in refused.stderr
-
-
-def test_workers_on_other_machines_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("wallaroo.engine.realtime.engine.jar", lambda: tmp_path / "engine.jar")
-    settings = EngineSettings(ApplicationRef(str(WORD_COUNT)), "spark://elsewhere:7077")
-    layout = StateLayout("Votes", 2, 16, STATE / "checkpoint")
-    with pytest.raises(UsageError, match="state on an object store requires local Spark"):
-        launch(settings, layout, tmp_path)
 
 
 def test_jars_that_are_not_those_of_the_checksums_are_refused(
@@ -76,3 +62,9 @@ def test_an_endpoint_that_is_no_server_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "localhost:9000")
     with pytest.raises(UsageError, match="is not http://HOST:PORT"):
         endpoint()
+
+
+def test_executors_keep_uploads_in_directories_of_their_own(tmp_path: Path) -> None:
+    setting = "spark.hadoop.fs.s3a.buffer.dir"
+    assert s3.settings_for(STATE, tmp_path)[setting] == f"{tmp_path}/s3"
+    assert setting not in s3.settings_for(STATE, None)
