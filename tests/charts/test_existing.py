@@ -113,3 +113,14 @@ def test_settings_of_topics_are_checked_as_the_upgrade_will_have_them(render: Re
 def test_nothing_is_checked_when_it_shall_not_be(render: Render) -> None:
     assert not checks(render({"upgradeCheck": {"enabled": False}}))
     assert not checks(render({"stopped": True}))
+
+
+def test_a_check_that_failed_goes_with_the_release(render: Render) -> None:
+    uid = "0b9c7a6e-5d51-4a3e-9f0e-3c1d2b4a5f60"
+    (check,) = checks(render({}, gateway={"metadata": {"uid": uid}}))
+    (owner,) = check["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == (
+        "StatefulSet",
+        "market-spread-gateway",
+        uid,
+    )

@@ -21,6 +21,14 @@ metadata:
   {{- $_ := set $annotations "wallaroo/kafka-settings" . }}
   {{- end }}
   {{- include "wallaroo.metadata" (dict "root" . "component" "upgrade-check" "name" "upgrade-check" "annotations" $annotations) | nindent 2 }}
+  {{- with dig "metadata" "uid" "" $gateway }}
+  # one that failed stays, to be looked at, and goes with the release
+  ownerReferences:
+    - apiVersion: apps/v1
+      kind: StatefulSet
+      name: {{ include "wallaroo.fullname" $ }}-gateway
+      uid: {{ . }}
+  {{- end }}
 spec:
   {{- include "wallaroo.upgradeCheckSpec" . | nindent 2 }}
   {{- $account := include "wallaroo.serviceAccountName" (dict "root" . "component" "gateway") }}
