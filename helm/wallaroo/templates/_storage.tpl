@@ -1,8 +1,9 @@
-{{/* Where the state is: as --state-dir, as a volume with its mount, and how driver and executors reach a store. */}}
+{{/* Where the state is, as an option. */}}
 {{- define "wallaroo.stateDir" -}}
 {{- .Values.storage.state.uri | default "/var/lib/wallaroo/state" -}}
 {{- end }}
 
+{{/* Mount of its volume, and the volume; nothing if it is on an object store. */}}
 {{- define "wallaroo.stateMount" -}}
 {{- if not .Values.storage.state.uri -}}
 - name: state
@@ -18,6 +19,7 @@
 {{ end -}}
 {{- end }}
 
+{{/* Environment variables with the object store; nothing if the state is on a volume. */}}
 {{- define "wallaroo.storeEnv" -}}
 {{- $state := .Values.storage.state -}}
 {{- if $state.uri -}}
