@@ -5,25 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import NOWHERE, U32, Loop, outputs, sink, source
+from tests.gateway.harness import NOWHERE, U32, Authority, Loop, outputs, sink, source
 from tests.gateway.stand_in import StandIn, journal_of
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.files.sink import FileSink
 from wallaroo.connectors.files.source import FileSource
 from wallaroo.connectors.python.resolve import CustomSink, CustomSource
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway import server
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import SourceStatus
 from wallaroo.gateway.server import Gateway
-from wallaroo.gateway.settings import GatewaySettings
+from wallaroo.gateway.settings import GatewaySettings, TrafficSettings
 from wallaroo.model.application import Application, Branch, Pipeline
 from wallaroo.model.endpoints import Sink, Source
+from wallaroo.system.tls import TLSFiles
 from wallaroo.wire.records import FailedMessage, Tally
 
 
@@ -34,7 +37,11 @@ class RunningGateway:
     """
 
     def __init__(
-        self, directory: Path, sources: Sequence[Source] = (), sinks: Sequence[Sink] = ()
+        self,
+        directory: Path,
+        sources: Sequence[Source] = (),
+        sinks: Sequence[Sink] = (),
+        tls: TLSFiles | None = None,
     ) -> None:
         self.receiver = socket.create_server(("127.0.0.1", 0))
         self.receiver.settimeout(PATIENCE_S)
@@ -44,10 +51,10 @@ class RunningGateway:
         more = [Pipeline(made.name, made, Branch(()), (), NOWHERE) for made in sources]
         application = Application("app", (one, two, *more), {})
         location = f"unix:{directory}/gateway.sock"
+        traffic = TrafficSettings(source_tls=tls or TLSFiles())
+        settings = GatewaySettings(directory, location, traffic=traffic)
         self._loop = Loop()
-        self._gateway = self._loop.run(
-            self._start(application, GatewaySettings(directory, location))
-        )
+        self._gateway = self._loop.run(self._start(application, settings))
         self._ended = asyncio.run_coroutine_threadsafe(
             self._gateway.run_until_ended(), self._loop.loop
         )
@@ -190,4 +197,30 @@ def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_socke
         assert client.wait_until_accepted("lines", 4, PATIENCE_S)
         *_, chunk = journal_of(Path(directory))
         assert U32.split(chunk.data) == [b"4"]
+        running.close()
+
+
+def test_senders_see_a_renewed_certificate_without_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_RENEW_S", 0.01)
+    old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
+
+    def is_trusted(running: RunningGateway, authority: Authority) -> bool:
+        context = TLSFiles(authorities=authority.file).connecting()
+        assert context is not None
+        with running.connect() as connection:
+            try:
+                secured = context.wrap_socket(connection, server_hostname="127.0.0.1")
+            except ssl.SSLCertVerificationError:
+                return False
+            secured.close()
+            return True
+
+    with tempfile.TemporaryDirectory() as directory:
+        running = RunningGateway(Path(directory), tls=old.files())
+        assert is_trusted(running, old)
+        new.files()  # in the same files
+        wait_until(lambda: is_trusted(running, new))
+        assert not is_trusted(running, old)
         running.close()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from wallaroo.errors import DamagedFile, RuntimeFailure
+from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
 from wallaroo.gateway.chunks.pace import AWAITED_CHUNK_BYTES, Pace
 from wallaroo.gateway.chunks.peers import PeerListener
 from wallaroo.gateway.chunks.server import ChunkServer
@@ -55,6 +55,9 @@ _FLUSH_TIMEOUT_S = 30.0
 _TURN_S = 5.0
 """Seconds after which a probe stops waiting for the event loop or the disk."""
 
+_RENEW_S = 30.0
+"""Seconds between looks whether certificates were renewed; Kubernetes takes a minute itself."""
+
 _ANSWER_S = 2.0
 """Seconds that calls in progress have to end at a stop."""
 
@@ -80,6 +83,7 @@ class Gateway:
         self._tls = settings.tls.for_internal_api()
         self._source_tls = settings.traffic.source_tls.serving()
         self._sink_tls = settings.traffic.sink_tls.connecting()
+        self._contexts = [*filter(None, (self._tls, self._source_tls, self._sink_tls))]
         self._policies = policies(settings.traffic.on_error, application)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -107,6 +111,18 @@ class Gateway:
         directory = self._settings.directory
         await self._when_there_is_room(functools.partial(endpoint.write, directory))
         self._open_health_server()
+        self._renewing = self._loop.create_task(self._renew_certificates())
+
+    async def _renew_certificates(self) -> None:
+        while self._contexts:
+            await asyncio.sleep(_RENEW_S)
+            for context in self._contexts:
+                name = str(context.files.certificate or context.files.authorities)
+                try:
+                    if await asyncio.to_thread(context.renew):
+                        log.info("certificate renewed", file=name)
+                except UsageError as error:
+                    log.warning("certificate not renewed", file=name, reason=str(error))
 
     def _open_store(self) -> None:
         """Lock the directory, and open what is stored there: both, or neither."""
@@ -287,6 +303,7 @@ class Gateway:
         failure = await self._ended
         self._stopping = True
         self._telling.cancel()
+        self._renewing.cancel()
         await self._sources.stop()
         await asyncio.gather(*(asyncio.to_thread(sink.stop) for sink in self._sinks))
         if self._chunks is not None:

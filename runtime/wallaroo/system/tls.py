@@ -1,12 +1,16 @@
-"""TLS for sources, sinks and the gateway's internal API: PEM files, TLS 1.2 and newer."""
+"""TLS for sources, sinks and the gateway's internal API: PEM files, TLS 1.2 and newer.
+
+Files may be renewed while they are in use: see `RenewedContext`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from wallaroo.errors import UsageError
 
@@ -22,7 +26,7 @@ class TLSFiles:
     authorities: Path | None = None
     """Certificates of the authorities that this side trusts."""
 
-    def serving(self) -> ssl.SSLContext | None:
+    def serving(self) -> RenewedContext | None:
         """Create the context of a server; None without a certificate.
 
         With authorities, clients must present a certificate issued by one of them.
@@ -35,13 +39,9 @@ class TLSFiles:
                 msg = "TLS on sources requires a certificate; add --in-tls-cert"
                 raise UsageError(msg)
             return None
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self._load(context)
-        if self.authorities is not None:
-            context.verify_mode = ssl.CERT_REQUIRED
-        return context
+        return RenewedContext(self, self._serving)
 
-    def connecting(self) -> ssl.SSLContext | None:
+    def connecting(self) -> RenewedContext | None:
         """Create the context of a client; None without authorities.
 
         The server must present a certificate issued by one of them, for the name of its address.
@@ -54,11 +54,9 @@ class TLSFiles:
                 msg = "TLS requires trusted authorities; specify their file as well"
                 raise UsageError(msg)
             return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no authority yet
-        self._load(context)
-        return context
+        return RenewedContext(self, self._connecting)
 
-    def for_internal_api(self) -> ssl.SSLContext | None:
+    def for_internal_api(self) -> RenewedContext | None:
         """Create the context of the gateway's internal API; None without a certificate.
 
         Raises:
@@ -68,6 +66,27 @@ class TLSFiles:
             msg = "TLS on the internal API requires a certificate and its key; specify both"
             raise UsageError(msg)
         return self.serving()
+
+    def versions(self) -> list[tuple[int, ...]]:
+        """What changes when one of the files is replaced; a file that is away has no part in it."""
+        found = []
+        for file in filter(None, (self.certificate, self.key, self.authorities)):
+            with contextlib.suppress(OSError):
+                stat = file.stat()
+                found.append((stat.st_ino, stat.st_mtime_ns, stat.st_size))
+        return found
+
+    def _serving(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._load(context)
+        if self.authorities is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def _connecting(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no authority yet
+        self._load(context)
+        return context
 
     def _load(self, context: ssl.SSLContext) -> None:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -82,6 +101,52 @@ class TLSFiles:
             also = f" with the key {self.key}" if self.key and file == self.certificate else ""
             msg = f"{file}{also} cannot be used for TLS: {reason}"
             raise UsageError(msg) from error
+
+
+class RenewedContext(ssl.SSLContext):
+    """A context whose connections have the certificates and authorities that its files had last.
+
+    Those that are open keep what they have. The context itself is never changed, as OpenSSL does
+    not allow that beside handshakes of other threads: another one takes its place.
+
+    Args:
+        files: The files.
+        create: Creates a context from them.
+
+    Raises:
+        UsageError: The files are invalid.
+    """
+
+    def __new__(cls, *_: object) -> Self:
+        """Be a context for those who ask; its own settings are not used."""
+        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+
+    def __init__(self, files: TLSFiles, create: Callable[[], ssl.SSLContext]) -> None:
+        self.files = files
+        self._create = create
+        self._versions = files.versions()
+        self._current = create()
+
+    def renew(self) -> bool:
+        """Read the files again if one was replaced; returns whether it was.
+
+        Raises:
+            UsageError: They are invalid, and connections go on having what they had.
+        """
+        versions = self.files.versions()
+        if versions == self._versions:
+            return False
+        self._versions = versions  # what is invalid is reported once
+        self._current = self._create()
+        return True
+
+    def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
+        """See `ssl.SSLContext.wrap_socket`."""
+        return self._current.wrap_socket(*args, **options)
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        """See `ssl.SSLContext.wrap_bio`."""
+        return self._current.wrap_bio(*args, **options)
 
 
 def _no_password() -> str:
