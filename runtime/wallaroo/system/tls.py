@@ -67,7 +67,7 @@ class TLSFiles:
             raise UsageError(msg)
         return self.serving()
 
-    def versions(self) -> list[tuple[int, ...]]:
+    def versions(self) -> list[tuple[int, int, int]]:
         """What changes when one of the files is replaced; a file that is away has no part in it."""
         found = []
         for file in filter(None, (self.certificate, self.key, self.authorities)):
