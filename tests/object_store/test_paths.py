@@ -71,9 +71,15 @@ def test_requests_are_repeated(folder: ObjectPath, network: Proxy, fault: str) -
     assert (folder / "note").read_text() == "text"
 
 
-@pytest.mark.parametrize("fault", ["InternalError", "ExpiredToken"])
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("InternalError", r"s3a://states/.* cannot be reached"),
+        ("ExpiredToken", r"the object store refuses s3a://states/.*: check the credentials"),
+    ],
+)
 def test_a_store_that_refuses_is_told_and_is_no_damage(
-    folder: ObjectPath, network: Proxy, fault: str
+    folder: ObjectPath, network: Proxy, fault: str, words: str
 ) -> None:
     (folder / "note").write_text("text")
     network.fail(lambda *_: fault)
@@ -84,7 +90,25 @@ def test_a_store_that_refuses_is_told_and_is_no_damage(
         lambda: list(folder.glob("*")),
         lambda: write_durably(folder / "note", "other"),
     ):
-        with pytest.raises(RuntimeFailure, match=r"s3a://states/.* cannot be reached"):
+        with pytest.raises(RuntimeFailure, match=words):
             use()
     network.heal()
     assert (folder / "note").read_text() == "text"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("AWS Error NO_SUCH_BUCKET during PutObject", "there is no such bucket; create it first"),
+        ("AWS Error ACCESS_DENIED during HeadObject", "check the credentials (AWS_ACCESS_KEY_ID"),
+        (
+            "curlCode: 7, Failed to connect",
+            "cannot be reached: curlCode: 7, Failed to connect; the",
+        ),
+    ],
+)
+def test_a_failure_says_what_to_do(monkeypatch: pytest.MonkeyPatch, error: str, words: str) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+    told = ObjectPath.at("s3a://states/votes")._in_words(error)
+    assert words in told
+    assert "s3a://states/votes" in told

@@ -122,7 +122,8 @@ def test_kills_lose_and_double_nothing_and_commands_read_the_state(
         *("--state-dir", folder, "--no-ui"),
     )
     assert refused.returncode == 2
-    assert "the log is lost or older than the checkpoint" in refused.stderr
+    assert f"the state in {folder} belongs to the log of" in refused.stderr
+    assert "start with --accept-lost-journal" in refused.stderr
 
 
 def _slow(method: str, _path: str) -> str | None:
@@ -172,7 +173,7 @@ def test_credentials_that_end_are_told_until_there_are_others(
         network.fail(lambda *_: "ExpiredToken")
         sender.send(running.sources[SOURCE], WORDS // 2)
         waits = running.wait_for_event("query waits", PATIENCE_S)
-        assert f"{folder}/checkpoint cannot be reached" in waits["reason"]
+        assert f"refuses {folder}/checkpoint: check the credentials" in waits["reason"]
         network.heal()
         receiver.wait_for(2 * WORDS)
         assert running.stop() == 0
@@ -197,12 +198,18 @@ def test_executors_share_the_state_and_one_that_is_killed_loses_nothing(
 
 
 def test_two_runs_with_one_state_do_not_both_go_on(app: Path, folder: ObjectPath) -> None:
-    other = Path(shutil.copytree(app, app.with_name("other")))
-    with Receiver("lines") as receiver, run(app, receiver, folder):
-        wait_until((folder / "owner").exists, "the first run")
+    other, owner = Path(shutil.copytree(app, app.with_name("other"))), folder / "owner"
+    with Receiver("lines") as receiver, run(app, receiver, folder) as running:
+        wait_until(owner.exists, "the first run")
         refused = called(
             *("run", other, "--in", "127.0.0.1:0", "--out", receiver.address, "--workers", 2),
             *("--state-dir", folder, "--no-ui"),
         )
-    assert refused.returncode == 2
-    assert f"the state in {folder} belongs to the log of" in refused.stderr
+        assert refused.returncode == 2
+        assert f"the state in {folder} belongs to the log of" in refused.stderr
+        owner.write_text(json.dumps({"log": "another", "at": "elsewhere"}))  # it was taken over
+        for java in processes(running, "PythonGatewayServer"):
+            os.kill(java, signal.SIGKILL)
+        assert running.wait(PATIENCE_S) == 1
+    told = json.dumps(running.events)
+    assert f"the state in {folder} belongs to the log of elsewhere, which may be in use" in told

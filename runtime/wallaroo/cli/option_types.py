@@ -15,6 +15,7 @@ from wallaroo.observability.logs import parse_levels
 from wallaroo.system.object_store import SCHEME, ObjectPath
 
 _MOST = 1_000_000_000
+_S3 = re.compile("s3[an]?://", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -50,6 +51,9 @@ class StatePlace(LocalPath):
         ctx: click.Context | None,
     ) -> Any:
         """Check *value*."""
+        if (found := _S3.match(str(value))) is not None and found[0] != SCHEME:
+            location = SCHEME + str(value)[found.end() :]
+            self.fail(f"{str(value)!r}: write {location} for state on S3", param, ctx)
         if isinstance(value, ObjectPath) or not str(value).startswith(SCHEME):
             return value if isinstance(value, ObjectPath) else super().convert(value, param, ctx)
         try:

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,7 +31,7 @@ from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.settings import ClusterSettings
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.run.state.owner import claim
+from wallaroo.run.state.owner import Claim
 from wallaroo.run.state.start_check import GatewayFiles, agree
 from wallaroo.run.summary import Summary
 from wallaroo.system.credentials import read_token
@@ -115,7 +114,7 @@ class ClusterRun(Lifecycle):
         )
         self._summary = Summary(self._status.gateway)
         launched = self._launch(engine_settings, state, scratch)
-        accepts, place = settings.accept_lost_journal, f"the gateway {location}"
+        place, replaces = f"the gateway {location}", settings.accept_lost_journal
         self._run_engine(
             engine_settings,
             application,
@@ -124,7 +123,7 @@ class ClusterRun(Lifecycle):
             lease,
             launched,
             scratch,
-            partial(claim, state, location, lease, accepts, place),
+            Claim(state, location, lease, place, replaces=replaces),
         )
         self._stack.callback(self._engine.stop)
         self._status.engine, self._status.pause = self._engine, self._pause

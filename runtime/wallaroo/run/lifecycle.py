@@ -175,7 +175,7 @@ class Lifecycle(ABC):
     ) -> None:
         """Complete what `_launch` began, with the gateway at *location*.
 
-        *claim* is called once Spark runs, before it writes to the checkpoint.
+        *claim* is called once Spark runs, before a query writes to the checkpoint.
         """
         self._engine = RunningEngine(
             settings,

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ from wallaroo.run.reload.trial import Trial, check_that_sources_end
 from wallaroo.run.settings import LocalSettings
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.location import default_state_dir, directory_of_log, state_here
-from wallaroo.run.state.owner import claim
+from wallaroo.run.state.owner import Claim
 from wallaroo.run.state.start_check import LocalFiles, agree
 from wallaroo.run.stopping import StopDeadline
 from wallaroo.system.restarts import Restart
@@ -126,7 +125,7 @@ class LocalRun(Lifecycle):
             lease,
             launched,
             scratch,
-            partial(claim, state, gateway.location, lease, settings.accept_lost_journal, place),
+            Claim(state, gateway.location, lease, place, replaces=settings.accept_lost_journal),
         )
         self._stack.callback(self._stop_engine)
         self._shown = dashboard = self._serve_dashboard(application, gateway.location)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 SCHEME = "s3a://"
 """How the location of an object begins, as Hadoop writes it."""
 _LOCATION = re.compile(r"s3a:/(/[a-z0-9][a-z0-9.-]+(?:/[A-Za-z0-9_~+=@,-][A-Za-z0-9._~+=@,-]*)+)/?")
+_ENDPOINT = re.compile(r"https?://(\[[0-9a-fA-F:]+\]|[^/@?#:\[\]]+)(:[0-9]{1,5})?/?")
+_REFUSALS = ("HTTP status 403", "ACCESS_DENIED", "INVALID_ACCESS_KEY", "INVALID_CLIENT_TOKEN")
+"""Parts of what the SDK says where credentials are missing, wrong, or permit too little."""
 _PIECE = 8 * 1024**2
 _ATTEMPTS, _REQUEST_S = 5, 30.0
 """Attempts of a request, and seconds until one counts as failed."""
@@ -50,8 +53,8 @@ class ObjectPath(PosixPath):
         """
         if (found := _LOCATION.fullmatch(location)) is None:
             msg = (
-                f"{location!r} is not s3a://BUCKET/FOLDER, with letters, digits and any of "
-                "._~+=@,- in the names of folders"
+                f"{location!r} is not s3a://BUCKET/FOLDER: a bucket's name has lower case letters, "
+                "digits, - and ., that of a folder letters, digits and any of ._~+=@,-"
             )
             raise UsageError(msg)
         return cls(found[1])
@@ -164,8 +167,19 @@ class ObjectPath(PosixPath):
         except FileNotFoundError:
             raise
         except OSError as error:
-            msg = f"{self} cannot be reached: {error}"
-            raise RuntimeFailure(msg) from error
+            raise RuntimeFailure(self._in_words(str(error))) from error
+
+    def _in_words(self, error: str) -> str:
+        """Why a request failed with *error*, and what to do."""
+        if "NO_SUCH_BUCKET" in error:
+            return f"{self}: there is no such bucket; create it first"
+        if any(code in error for code in _REFUSALS):
+            return (
+                f"the object store refuses {self}: check the credentials (AWS_ACCESS_KEY_ID and "
+                f"AWS_SECRET_ACCESS_KEY, a profile, or a role) and what they permit ({error})"
+            )
+        named = f"; the environment names {url}" if (url := endpoint()) is not None else ""
+        return f"{self} cannot be reached: {error}{named}"
 
 
 @lru_cache(1)
@@ -198,11 +212,10 @@ def endpoint() -> str | None:
     Raises:
         UsageError: It is not the URL of a server.
     """
-    url = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if url and not re.fullmatch(r"https?://[^/@?#]+/?", url):
-        msg = (
-            "AWS_ENDPOINT_URL_S3, or AWS_ENDPOINT_URL, is not http://HOST:PORT or https://HOST:PORT"
-        )
+    name = next(filter(os.environ.get, ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")), "")
+    url = os.environ.get(name)
+    if url and _ENDPOINT.fullmatch(url) is None:  # it may contain a password
+        msg = f"the environment variable {name} is not http://HOST:PORT or https://HOST:PORT"
         raise UsageError(msg)
     return url.rstrip("/") if url else None
 

@@ -1,6 +1,7 @@
 # A state directory on an object store that is not known, or cannot be used.
 # $ wallaroo run application.py --state-dir gs://bucket/state
 # $ wallaroo run application.py --state-dir s3a://bucket
+# $ wallaroo run application.py --state-dir s3://bucket/state
 # $ wallaroo snapshot application.py --state-dir s3a://bucket/state --to copy
 # $ wallaroo check application.py --state-dir file:///srv/state
 import wallaroo

@@ -68,7 +68,7 @@ class RunningEngine:
         launched: Spark, as it starts.
         scratch: Directory for temporary files.
         on_published: Called with what was published.
-        claim: Called once Spark runs, before it writes anything to the checkpoint.
+        claim: Called before a query starts, which writes to the checkpoint.
 
     Raises:
         WallarooError: It did not start.
@@ -89,7 +89,7 @@ class RunningEngine:
         check_partitions(layout)
         layout.checkpoint.mkdir(parents=True, exist_ok=True)
         remove_leftovers(layout.checkpoint)
-        self._gateway, self._name = gateway, layout.application
+        self._gateway, self._name, self._claim = gateway, layout.application, claim
         self._on_published = on_published
         self._reports = Reports(program.application)
         self.figures = EngineMetrics()
@@ -109,7 +109,6 @@ class RunningEngine:
         self._attempts = itertools.count(1)
         self._launched, self._spark = launched, launched.finish()
         with self._spark.starting():
-            claim(self._spark.session)
             if not is_local(settings.master):
                 self.executors = Executors(self._spark.session, settings.workers)
                 self._placement = Placement(self.executors, slots_of(layout.partitions))
@@ -168,6 +167,7 @@ class RunningEngine:
             self._placement.take()
         try:
             address = self._gateway()
+            self._claim(self._spark.session)
         except RuntimeFailure as error:
             raise NotYet(str(error)) from error
         files = fresh_directory(self._checkpoint) if self._placement is None else None

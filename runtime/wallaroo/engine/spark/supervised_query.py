@@ -11,7 +11,7 @@ import structlog
 
 from wallaroo.engine.spark.checkpoint.damage import Diagnosis, damaged_file_in, is_damage
 from wallaroo.engine.spark.errors import Failure, cause_of
-from wallaroo.errors import RuntimeFailure, WallarooError
+from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.system.restarts import Restart, Restarts
 
 log = structlog.get_logger("wallaroo")
@@ -154,6 +154,8 @@ class SupervisedQuery:
         except NotYet as reason:
             self._wait(reason)
             return None
+        except UsageError as error:
+            return Failure(str(error), final=True)
         except Exception as error:  # e.g. a helper process of Spark may have been killed
             ended = None if isinstance(error, WallarooError) else self._ended()
             return ended or failure_of(str(error) or type(error).__name__)

@@ -33,38 +33,44 @@ def check_owner(state: StateDirectory, log: str) -> None:
         _check(state, log, file.read_text())
 
 
-def claim(
-    state: StateDirectory,
-    location: str,
-    lease: int,
-    replaces: bool,
-    place: str,
-    session: SparkSession,
-) -> None:
-    """Let the *state* belong to the log of the gateway at *location*.
+class Claim:
+    """Lets state on a store belong to the log of a gateway, before each start of the query.
 
     Args:
         state: The state; one in a directory is locked already.
         location: Location of the gateway's internal API.
         lease: Number of the lease on it.
-        replaces: Whether it may belong to another log.
         place: Where the log is, for messages.
-        session: Spark, which lets the store decide between several.
-
-    Raises:
-        UsageError: It belongs to another log.
-        RuntimeFailure: The store cannot be reached, or writes what exists already.
+        replaces: Whether the state may belong to another log at the first start.
     """
-    if not is_stored(state.path):
-        return
-    log = GatewayClient(location, claim=lease).held().log
-    text = json.dumps({"log": log, "at": place})
-    try:
-        found = claimed(session, str(state.path / _FILE), text, replaces=replaces)
-    except Exception as error:
-        msg = f"the state in {state.path} cannot be claimed: {cause_of(str(error))}"
-        raise RuntimeFailure(msg) from error
-    _check(state, log, found)
+
+    def __init__(
+        self, state: StateDirectory, location: str, lease: int, place: str, *, replaces: bool
+    ) -> None:
+        self._state, self._place = state, place
+        self._gateway = GatewayClient(location, claim=lease)
+        self._replaces = replaces
+
+    def __call__(self, session: SparkSession) -> None:
+        """Claim the state, with the *session* that lets the store decide between several.
+
+        Raises:
+            UsageError: It belongs to another log, or the store writes what exists already.
+            RuntimeFailure: The store cannot be reached.
+        """
+        state = self._state
+        if not is_stored(state.path):
+            return
+        log = self._gateway.held().log
+        text = json.dumps({"log": log, "at": self._place})
+        try:
+            found = claimed(session, str(state.path / _FILE), text, replaces=self._replaces)
+        except Exception as error:
+            msg = f"the state in {state.path} cannot be claimed: {cause_of(str(error))}"
+            kind = UsageError if "If-None-Match" in msg else RuntimeFailure
+            raise kind(msg) from error
+        self._replaces = False  # whoever takes it over from now on has it
+        _check(state, log, found)
 
 
 def _check(state: StateDirectory, log: str, owner: str) -> None:

@@ -56,10 +56,10 @@ def agree(state: StateDirectory, files: Files, *, accept_lost: bool = False) -> 
     held = files.held()  # waits for a previous gateway, which may still be writing
     progress = progress_of(state.checkpoint)
     _check_partitions(state)
+    if not accept_lost:
+        check_owner(state, held.log)
     problem = disagreement(state.checkpoint, progress, held)
     if problem is None:
-        if not accept_lost:
-            check_owner(state, held.log)
         return
     if not (accept_lost and problem.acceptable):
         raise UsageError(str(problem))
