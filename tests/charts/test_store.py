@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.charts.harness import CHARTS, Helm, Object, one
+from tests.charts.harness import CHARTS, Helm, Object, executor_pod, one
 
 URI = "s3a://states/market-spread"
 STATE = {
@@ -22,14 +21,14 @@ def objects(helm: Helm, chart: str, **state: Any) -> list[Object]:
     return helm.objects(chart, {"storage": {"state": {**STATE, **state}}})
 
 
-def driver_pod(found: list[Object]) -> Object:
-    pod: Object = one(found, "StatefulSet", "-driver")["spec"]["template"]["spec"]
-    return pod
+def driver_spec(found: list[Object]) -> Object:
+    spec: Object = one(found, "StatefulSet", "-driver")["spec"]["template"]["spec"]
+    return spec
 
 
-def executor_pod(found: list[Object]) -> Object:
-    pod: Object = yaml.safe_load(one(found, "ConfigMap", "-executor")["data"]["pod.yaml"])["spec"]
-    return pod
+def executor_spec(found: list[Object]) -> Object:
+    spec: Object = executor_pod(found)["spec"]
+    return spec
 
 
 def environment(pod: Object) -> dict[str, Any]:
@@ -45,10 +44,10 @@ def test_driver_and_executors_need_no_volume_for_the_state(helm: Helm, chart: st
     found = objects(helm, chart)
     claims = [o["metadata"]["name"] for o in found if o["kind"] == "PersistentVolumeClaim"]
     assert claims == [f"{chart}-journal"]
-    for pod in (driver_pod(found), executor_pod(found)):
+    for pod in (driver_spec(found), executor_spec(found)):
         assert "state" not in {volume["name"] for volume in pod["volumes"]}
         assert "state" not in {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
-    assert f"--state-dir={URI}" in driver_pod(found)["containers"][0]["args"]
+    assert f"--state-dir={URI}" in driver_spec(found)["containers"][0]["args"]
 
 
 def test_driver_and_executors_are_told_the_store_and_its_credentials(helm: Helm) -> None:
@@ -59,19 +58,19 @@ def test_driver_and_executors_are_told_the_store_and_its_credentials(helm: Helm)
     }
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         expected[name] = {"secretKeyRef": {"name": "store", "key": name}}
-    assert environment(driver_pod(found)) == expected
-    assert environment(executor_pod(found)) == expected
+    assert environment(driver_spec(found)) == expected
+    assert environment(executor_spec(found)) == expected
     gateway = one(found, "StatefulSet", "-gateway")["spec"]["template"]["spec"]
     assert environment(gateway) == {}
 
 
 def test_without_a_secret_the_platform_gives_credentials(helm: Helm) -> None:
     found = objects(helm, "market-spread", endpoint="", region="", credentialsSecret="")
-    assert environment(driver_pod(found)) == environment(executor_pod(found)) == {}
+    assert environment(driver_spec(found)) == environment(executor_spec(found)) == {}
 
 
 def test_executors_may_run_on_any_node(helm: Helm) -> None:
-    affinity = executor_pod(objects(helm, "market-spread"))["affinity"]
+    affinity = executor_spec(objects(helm, "market-spread"))["affinity"]
     assert "podAffinity" not in affinity
     assert affinity["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]
@@ -79,6 +78,6 @@ def test_executors_may_run_on_any_node(helm: Helm) -> None:
         "storage": {"state": STATE},
         "executor": {"nodeSelector": {"pool": "cheap"}, "topologySpreadConstraints": spread},
     }
-    pod = executor_pod(helm.objects("market-spread", values))
+    pod = executor_spec(helm.objects("market-spread", values))
     assert pod["nodeSelector"] == {"pool": "cheap"}
     assert pod["topologySpreadConstraints"][0]["topologyKey"] == "zone"

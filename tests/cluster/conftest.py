@@ -58,10 +58,8 @@ def market_spread(cluster: Cluster, helms: list[str]) -> Release:
 @pytest.fixture(scope="module")
 def market_peer(market_spread: Release) -> Iterator[Peer]:
     """What sends to Market Spread, and takes its outputs."""
-    peer = Peer(market_spread)
-    peer.start()
-    yield peer
-    peer.remove()
+    with Peer(market_spread) as peer:
+        yield peer
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +78,5 @@ def word_count(cluster: Cluster, helms: list[str]) -> Release:
 @pytest.fixture(scope="module")
 def word_peer(word_count: Release) -> Iterator[Peer]:
     """What sends to Word Count, and takes its outputs."""
-    peer = Peer(word_count)
-    peer.start()
-    yield peer
-    peer.remove()
+    with Peer(word_count) as peer:
+        yield peer

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import yaml
 
@@ -395,7 +395,7 @@ class Release:
 
 
 class Peer:
-    """The sender and receiver of a release; see `peer.py`.
+    """The sender and receiver of a release, and a context manager; see `peer.py`.
 
     Args:
         release: The release.
@@ -458,6 +458,13 @@ class Peer:
             },
         )
         wait_for("the peer", self._answers)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.remove()
 
     def send(self, messages: int, rate: float) -> None:
         """Send so many messages more, *rate* a second."""

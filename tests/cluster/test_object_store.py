@@ -52,10 +52,8 @@ def release(cluster: Cluster, helms: list[str], store: Server) -> Release:
 
 @pytest.fixture(scope="module")
 def peer(release: Release) -> Iterator[Peer]:
-    peer = Peer(release)
-    peer.start()
-    yield peer
-    peer.remove()
+    with Peer(release) as peer:
+        yield peer
 
 
 def test_driver_and_executor_are_deleted_while_messages_stream(

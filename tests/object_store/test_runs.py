@@ -6,10 +6,8 @@ import json
 import os
 import shutil
 import signal
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -26,8 +24,7 @@ from tests.spark.harness import (
     kill_gateway,
     processes,
 )
-from tests.spark.test_restart import SOURCE, WORDS, Sender
-from wallaroo.run.background_run import BackgroundRun
+from tests.spark.test_restart import SOURCE, WORDS, Sender, accepted, mid_stream
 from wallaroo.system.object_store import ObjectPath
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("jars")]
@@ -35,7 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("jars")]
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    """An application in a place of its own, beside which its log is."""
+    """An application in a directory of its own, in which its log is, too."""
     return Path(shutil.copytree(APPS / "word_count", tmp_path / "app"))
 
 
@@ -43,26 +40,6 @@ def run(app: Path, receiver: Receiver, state: ObjectPath, *options: str) -> Repo
     command = ["run", str(app), "--in", "127.0.0.1:0", "--out", receiver.address, *options]
     command += ["--workers", "2", "--state-dir", str(state), "--ui", "127.0.0.1:0"]
     return ReportedRun(command)
-
-
-def accepted(running: BackgroundRun) -> int:
-    assert running.client is not None
-    return running.client.status().sources[0].accepted
-
-
-@contextmanager
-def mid_stream(
-    app: Path, receiver: Receiver, state: ObjectPath, sender: Sender, end: int
-) -> Iterator[BackgroundRun]:
-    """A run while messages up to number *end* are sent and some of their outputs have come."""
-    seen = len(receiver.messages)
-    with run(app, receiver, state) as running:
-        to = (running.sources[SOURCE], accepted(running), end)
-        sending = threading.Thread(target=sender.send, args=to)
-        sending.start()
-        receiver.wait_for(seen + 1000)
-        yield running
-        sending.join()
 
 
 def check_counts(sender: Sender, received: list[bytes]) -> None:
@@ -88,7 +65,7 @@ def test_kills_lose_and_double_nothing_and_commands_read_the_state(
 ) -> None:
     sender = Sender()
     with Receiver("lines") as receiver:
-        with mid_stream(app, receiver, folder, sender, WORDS // 3) as running:
+        with mid_stream(run(app, receiver, folder), receiver, sender, WORDS // 3) as running:
             wait_until(lambda: commits(folder) > 0, "an epoch")
             kill_gateway(running)
             running.wait_for_event("gateway restarted", PATIENCE_S)

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,13 +57,13 @@ class Sender:
 
 
 @contextlib.contextmanager
-def _mid_stream(
-    state: Path, receiver: Receiver, sender: Sender, end: int
+def mid_stream(
+    starting: BackgroundRun, receiver: Receiver, sender: Sender, end: int
 ) -> Iterator[BackgroundRun]:
     """A run while messages up to number *end* are sent and some of their outputs have come."""
     seen = len(receiver.messages)
-    with run(APPS / "word_count", receiver, state) as running:
-        to = (running.sources[SOURCE], _accepted(running), end)
+    with starting as running:
+        to = (running.sources[SOURCE], accepted(running), end)
         sending = threading.Thread(target=sender.send, args=to)
         sending.start()
         receiver.wait_for(seen + 1000)
@@ -75,7 +76,7 @@ def _restarted(running: BackgroundRun, times: int) -> bool:
     return [event["event"] for event in running.events].count("gateway restarted") == times
 
 
-def _accepted(running: BackgroundRun) -> int:
+def accepted(running: BackgroundRun) -> int:
     assert running.client is not None
     return running.client.status().sources[0].accepted
 
@@ -83,7 +84,7 @@ def _accepted(running: BackgroundRun) -> int:
 def _finish(state: Path, receiver: Receiver, sender: Sender) -> None:
     """Go on behind what was accepted, and check every count of every word."""
     with run(APPS / "word_count", receiver, state) as running:
-        sender.send(running.sources[SOURCE], _accepted(running))
+        sender.send(running.sources[SOURCE], accepted(running))
         running.wait_until_accepted(SOURCE, WORDS)
         received = receiver.wait_for(2 * WORDS)
         assert running.stop() == 0
@@ -103,11 +104,12 @@ def test_a_stop_and_a_kill_in_mid_stream_lose_and_double_nothing_in_a_moved_dire
     sender = Sender()
     first, second = tmp_path / "first", tmp_path / "second place"
     with Receiver("lines") as receiver:
-        with _mid_stream(first, receiver, sender, WORDS // 2) as running:
+        start = partial(run, APPS / "word_count", receiver)
+        with mid_stream(start(first), receiver, sender, WORDS // 2) as running:
             assert running.stop() == 0
             assert running.wait_for_event("stopped", PATIENCE_S)["kept_for_next_start"] == 0
         first.rename(second)
-        with _mid_stream(second, receiver, sender, WORDS) as running:
+        with mid_stream(start(second), receiver, sender, WORDS) as running:
             running.process.send_signal(signal.SIGKILL)
             running.process.wait(PATIENCE_S)
         _finish(second, receiver, sender)

@@ -51,13 +51,15 @@ class StatePlace(LocalPath):
         ctx: click.Context | None,
     ) -> Any:
         """Check *value*."""
-        if (found := _S3.match(str(value))) is not None and found[0] != SCHEME:
-            location = SCHEME + str(value)[found.end() :]
-            self.fail(f"{str(value)!r}: write {location} for state on S3", param, ctx)
-        if isinstance(value, ObjectPath) or not str(value).startswith(SCHEME):
-            return value if isinstance(value, ObjectPath) else super().convert(value, param, ctx)
+        if isinstance(value, ObjectPath):
+            return value
+        if (found := _S3.match(text := os.fspath(value))) is None:
+            return super().convert(value, param, ctx)
+        if found[0] != SCHEME:
+            location = SCHEME + text[found.end() :]
+            self.fail(f"{text!r}: write {location} for state on S3", param, ctx)
         try:
-            return ObjectPath.at(str(value))
+            return ObjectPath.at(text)
         except UsageError as error:
             self.fail(str(error), param, ctx)
 

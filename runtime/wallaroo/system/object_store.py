@@ -157,7 +157,7 @@ class ObjectPath(PosixPath):
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        """Let failures of the store be told, so that nobody takes them for those of a file.
+        """Raise failures of the store as what they are, and not as damage to a file.
 
         Raises:
             RuntimeFailure: The store refuses a request, or does not answer.
@@ -239,6 +239,6 @@ def on_disk(file: Path) -> Iterator[Path]:
         yield Path(copy.name)
 
 
-def is_stored(place: Path) -> bool:
-    """Whether *place* is on an object store."""
+def is_stored(place: Path | None) -> bool:
+    """Whether *place* is on an object store; None is a directory."""
     return isinstance(place, ObjectPath)

@@ -59,12 +59,7 @@ def launch(
     elif not is_local(master):  # in pods, `wallaroo executor` starts Java with them
         chosen.setdefault(_JAVA_OPTIONS, " ".join(TUNING))
     spark = SparkSettings(
-        master,
-        layout.partitions,
-        scratch / "spark",
-        settings.memory,
-        chosen,
-        jars,
+        master, layout.partitions, scratch / "spark", settings.memory, chosen, jars
     )
     return Launch(layout.application, spark, java)
 

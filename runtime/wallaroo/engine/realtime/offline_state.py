@@ -165,7 +165,7 @@ def session_for(
             number,
             Path(scratch, "spark"),
             memory,
-            SETTINGS if state is None else {**SETTINGS, **settings_for(state, Path(scratch))},
+            {**SETTINGS, **settings_for(state, Path(scratch))},
             (jar(), *jars_for(state)),
         )
         session = Launch(name, settings).finish()

@@ -173,7 +173,6 @@ class RunningEngine:
         files = fresh_directory(self._checkpoint) if self._placement is None else None
         attempt = next(self._attempts)
         job = dataclasses.replace(self._job, gateway=address, attempt=attempt, files=files)
-
         session, held = self._spark.session, self._held
         started = RealTimeQuery(session, job, self._name, published, epochs_ended, held=held)
         with self._holding:

@@ -66,7 +66,7 @@ def note(
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
             out.write(json.dumps(head).encode() + b"\n" + record)
         fresh.replace(file)
-    except (OSError, RuntimeFailure):  # no room, or no store: what is there is of an earlier chunk
+    except (OSError, RuntimeFailure):  # an earlier chunk's note stays
         return
 
 

@@ -69,7 +69,7 @@ class Claim:
             msg = f"the state in {state.path} cannot be claimed: {cause_of(str(error))}"
             kind = UsageError if "If-None-Match" in msg else RuntimeFailure
             raise kind(msg) from error
-        self._replaces = False  # whoever takes it over from now on has it
+        self._replaces = False  # a later takeover by another run is respected
         _check(state, log, found)
 
 

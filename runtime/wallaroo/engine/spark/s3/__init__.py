@@ -28,7 +28,7 @@ def jars_for(state: Path | None) -> tuple[Path, ...]:
     Raises:
         UsageError: They have not been fetched.
     """
-    if state is None or not is_stored(state):
+    if not is_stored(state):
         return ()
     if not (found := jars()):
         msg = (
@@ -64,23 +64,22 @@ def fetch() -> Path:
         command += [f"-DoutputDirectory={fetched}", "-DincludeScope=runtime"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            told = (done.stdout + done.stderr).strip().splitlines() or ["it says nothing"]
-            msg = f"Maven cannot fetch the jars for S3: {told[0]}"
+            lines = (done.stdout + done.stderr).strip().splitlines() or ["it printed no error"]
+            msg = f"Maven cannot fetch the jars for S3: {lines[0]}"
             raise RuntimeFailure(msg)
         _check(fetched)
         fetched.replace(folder)
     return folder
 
 
-def settings_for(state: Path, scratch: Path | None) -> dict[str, str]:
+def settings_for(state: Path | None, scratch: Path | None) -> dict[str, str]:
     """Spark's settings for *state*: none for a directory.
 
     Credentials are not among them: the SDK finds them where `ObjectPath` does.
 
     Args:
-        state: Where it is.
-        scratch: Directory for what is to be uploaded; None for temporary directories of the
-            machines that do it.
+        state: Where it is; None for a directory.
+        scratch: Directory that buffers uploads; None for a temporary one on each machine.
     """
     if not is_stored(state):
         return {}
