@@ -17,7 +17,8 @@ from tests.gateway.harness import Authority
 from tests.helpers import COUNTING, free_address
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, run, send
 from tests.spark.in_process import InProcess
-from wallaroo.engine.spark.checkpoint.epochs import last_epoch
+from wallaroo.engine.realtime.checkpoint import note_begun, place_of
+from wallaroo.engine.spark.checkpoint.epochs import last_commit, last_epoch
 from wallaroo.engine.spark.checkpoint.partitions import is_needed, repartition
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.background_run import BackgroundRun
@@ -172,7 +173,14 @@ def test_an_epoch_that_a_killed_driver_has_left_is_ended_first(
             code, said = call(state, 4, app, (*to_door, "--token-file", str(token)))
             assert code == 0, said
             assert last_epoch(state / "checkpoint")[1:] == (True, 4)
-            with started(*driver, *local, "4"):
+
+            # a driver that is killed before it publishes anything leaves no more than a mark
+            checkpoint = state / "checkpoint"
+            note_begun(checkpoint, place_of(checkpoint, last_commit(checkpoint)))
+            code, said = call(state, 3, app, (*to_door, "--token-file", str(token)))
+            assert code == 0, said
+            assert last_epoch(checkpoint)[1:] == (True, 3)
+            with started(*driver, *local, "3"):
                 send(source, sent[200:])
                 outputs = receiver.wait_for(len(sent), 3 * PATIENCE_S)  # Spark starts once more
     oracle = simulate(load(app), [(SOURCE, payload) for payload in sent])

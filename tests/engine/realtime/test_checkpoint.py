@@ -12,6 +12,7 @@ from wallaroo.engine.realtime.checkpoint import (
     check_that_spark_has_all,
     has_begun,
     note_begun,
+    note_ended,
     place_of,
     published_after,
 )
@@ -70,6 +71,14 @@ def test_what_is_published_after_the_last_epoch_is_found(layout: StateLayout) ->
     assert (commit.epoch, records) == (0, [b"6", b"7", b"8", b"9"])
     with pytest.raises(RuntimeFailure, match="was not stopped cleanly"):
         check_that_spark_has_all(layout)
+
+
+def test_an_epoch_that_ends_where_it_began_leaves_nothing_begun(layout: StateLayout) -> None:
+    elsewhere = StateLayout("application", 2, 16, layout.checkpoint, None)
+    note_begun(layout.checkpoint, CheckpointPosition(50, 5))
+    note_ended(layout.checkpoint)
+    check_that_spark_has_all(elsewhere)
+    note_ended(layout.checkpoint)  # without a mark
 
 
 def test_before_the_first_epoch_all_is_in_the_outbox(tmp_path: Path) -> None:

@@ -67,10 +67,15 @@ def note_begun(checkpoint: Path, place: CheckpointPosition) -> None:
     """Note, durably, that a chunk after *place* is about to run.
 
     What it changes is published before Spark has it; so `has_begun` holds until Spark commits an
-    epoch that ends after *place*.
+    epoch that ends after *place*, or `note_ended` is called.
     """
     if _begun(checkpoint) != place.chunk:
         write_durably(checkpoint / _MARK, sealed({_CHUNK: place.chunk}))
+
+
+def note_ended(checkpoint: Path) -> None:
+    """Note that nothing is published after the end of the last committed epoch."""
+    (checkpoint / _MARK).unlink(missing_ok=True)
 
 
 def has_begun(checkpoint: Path, place: CheckpointPosition) -> bool:

@@ -11,7 +11,7 @@ from wallaroo.dataflow.isolation import run_isolated
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.results import TaskResults
 from wallaroo.dataflow.user_logs import WORK
-from wallaroo.engine.realtime.checkpoint import note_begun
+from wallaroo.engine.realtime.checkpoint import note_begun, note_ended
 from wallaroo.engine.realtime.frames import (
     APPLY,
     CHUNK,
@@ -111,6 +111,8 @@ class Reader:
                 self._hand_on(next_in(frame))
                 continue
             chunk = CheckpointPosition.from_json(frame[1:]).chunk
+            if chunk == start.chunk:  # what a killed driver has begun was not published
+                note_ended(self._job.checkpoint)
             for bucket, slot in enumerate(self._job.slots):
                 self._java.send(pack_slot(slot), pack_bucket(SAVE, bucket, chunk))
                 fault("reader-in-save")
