@@ -17,6 +17,7 @@ from typing import Self
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\(B")
 _DONE = "-- done --"
+_KEYS = {"^C": b"\x03", "^D": b"\x04"}
 _SHELL = "bash --norc --noprofile --noediting -i"
 
 
@@ -62,8 +63,8 @@ class Terminal:
         self._end()
 
     def type(self, line: str) -> None:
-        """Type *line* and return; ^C is the key."""
-        os.write(self._master, b"\x03" if line == "^C" else line.encode() + b"\n")
+        """Type *line* and return; ^C and ^D are the keys."""
+        os.write(self._master, _KEYS.get(line) or line.encode() + b"\n")
 
     def call(self, command: str) -> str:
         """Type *command* and wait for its end; returns what was shown meanwhile.

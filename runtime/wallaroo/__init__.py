@@ -89,6 +89,7 @@ from wallaroo.connectors.parquet.config import ParquetSinkConfig, ParquetSourceC
 from wallaroo.connectors.python.config import SinkConfig, SourceConfig
 from wallaroo.connectors.sql.config import SQLSinkConfig
 from wallaroo.connectors.sse.config import SSESinkConfig
+from wallaroo.connectors.stdout.config import PrintSinkConfig
 from wallaroo.connectors.tcp.config import TCPSinkConfig, TCPSourceConfig
 from wallaroo.connectors.webhook.config import WebhookSinkConfig
 from wallaroo.errors import (
@@ -142,6 +143,7 @@ __all__ = [
     "ParquetSourceConfig",
     "Partition",
     "Pipeline",
+    "PrintSinkConfig",
     "SQLSinkConfig",
     "SSESinkConfig",
     "SinkConfig",

@@ -20,9 +20,8 @@ def application_setup(args):
     host, port = {}
     source = wallaroo.TCPSourceConfig(host, port, decode)
     pipeline = wallaroo.source("Lines", source)
-    return wallaroo.build_application(
-        "Lines", pipeline.to_sink(wallaroo.TCPSinkConfig("127.0.0.1", 7002, encode))
-    )
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 7002, encode)
+    return wallaroo.build_application("Lines", pipeline.to_sink(sink))
 """
 FROM_ARGS, FIXED = "wallaroo.tcp_parse_input_addrs(args)[0]", '"127.0.0.1", 7010'
 
@@ -39,6 +38,8 @@ FROM_ARGS, FIXED = "wallaroo.tcp_parse_input_addrs(args)[0]", '"127.0.0.1", 7010
         ),
         (FIXED, ("--in", "Lines@127.0.0.1:7010", "--out", "127.0.0.1:7002"), []),
         (FROM_ARGS, ("--in", "localhost:7011"), []),
+        (FROM_ARGS, ("--in", "-"), []),
+        (FIXED, ("--in", "-", "--out", "-"), ["--in -", "--out -"]),
         (FROM_ARGS, ("--in", "localhost:7011,127.0.0.1:7012"), ["--in 127.0.0.1:7012"]),
     ],
 )

@@ -1,6 +1,7 @@
 """Addresses in configurations, and on the command line as `application_setup(args)` parses it.
 
-An address is `HOST:PORT` or `NAME@HOST:PORT`; several are separated by commas.
+An address is `HOST:PORT` or `NAME@HOST:PORT`; several are separated by commas. On the command line,
+`-` stands for standard input or standard output.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 
 from wallaroo.errors import UsageError, WallarooParameterError
 
+STANDARD = "-"
+"""The host of a source that reads standard input, and of a sink that prints."""
 _MAX_PORT = 65_535
 _UNPACK = dis.opmap["UNPACK_SEQUENCE"]
 _TARGETS = 2
@@ -180,6 +183,8 @@ def tcp_parse_input_addrs(args: Sequence[str]) -> list[Address]:
     Example:
         >>> tcp_parse_input_addrs(["--in", "127.0.0.1:7010,127.0.0.1:7011"])
         [('127.0.0.1', '7010'), ('127.0.0.1', '7011')]
+        >>> tcp_parse_input_addrs(["--in", "-"])  # a source there reads standard input
+        [('-', '0')]
     """
     return _addresses(args, ("--in", "-i"))
 
@@ -195,6 +200,8 @@ def tcp_parse_output_addrs(args: Sequence[str]) -> list[Address]:
     Example:
         >>> tcp_parse_output_addrs(["--out=127.0.0.1:7002"])
         [('127.0.0.1', '7002')]
+        >>> tcp_parse_output_addrs(["--out", "-"])  # a sink there prints
+        [('-', '0')]
     """
     named = _addresses(args, ("--out", "-o"))
     return _Addresses("--out", [Address(address.host, address.port) for address in named])
@@ -213,7 +220,14 @@ def _addresses(args: Sequence[str], options: tuple[str, str]) -> _Addresses:
     if addresses is None:
         msg = f"{option} is missing: the application requires it; add {option} HOST:PORT"
         raise UsageError(msg)
-    return _Addresses(option, [parse_address(a, option) for a in addresses.split(",")])
+    return _Addresses(option, [_parse(a, option) for a in addresses.split(",")])
+
+
+def _parse(text: str, option: str) -> Address:
+    name, at, rest = text.strip().rpartition("@")
+    if rest == STANDARD:
+        return Address(STANDARD, "0", name if at else None)
+    return parse_address(text, option)
 
 
 class _Addresses(list[Address]):

@@ -33,10 +33,11 @@ from wallaroo.gateway.internal_api.location import location_of, socket_in
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.message_times import found_elsewhere
 from wallaroo.gateway.selector import new_loop
-from wallaroo.gateway.settings import GatewaySettings, check_sinks
+from wallaroo.gateway.settings import GatewaySettings, check_addresses, check_sinks
 from wallaroo.model.application import Application
 from wallaroo.observability import log_channel, logs
 from wallaroo.run.settings import GatewayProcessSettings, host_and_port
+from wallaroo.system import standard_output
 from wallaroo.system.credentials import forget_token
 from wallaroo.system.lifeline import end_group_with_leader, end_with_stdin
 from wallaroo.system.private_files import private_files, warn_if_open
@@ -104,6 +105,7 @@ def gateway(child: bool, **options: Any) -> None:
     if os.getsid(0) == os.getpid():  # in a shell's group are processes of others, too
         end_group_with_leader()
     parent = _Parent() if child else None
+    standard_output.keep()
     terminal = sys.stderr.isatty() and log_channel.VARIABLE not in os.environ
     log_channel.take_over()
     logs.configure(options["log_level"], log_channel.write, terminal=terminal)
@@ -123,6 +125,8 @@ def gateway(child: bool, **options: Any) -> None:
             user_logs.application = application.name
             logs.configure_again()
             check_sinks(application)
+            if parent is None:
+                check_addresses(application)
             with (
                 found_elsewhere(application, settings.gateway.call_limit_s) as times,
                 asyncio.Runner(loop_factory=new_loop) as runner,

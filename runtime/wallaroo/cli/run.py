@@ -30,6 +30,7 @@ from wallaroo.engine.spark.user_settings import check
 from wallaroo.errors import RuntimeFailure
 from wallaroo.observability import logs
 from wallaroo.run.settings import LocalSettings
+from wallaroo.system import standard_output
 from wallaroo.system.lifeline import end_with_stdin
 from wallaroo.system.tls import TLSFiles
 
@@ -91,6 +92,13 @@ def run(no_ui: bool, no_live: bool, child: bool, **options: Any) -> None:
       wallaroo run apps/market_spread --workers 2 \\
         --in Orders@127.0.0.1:7010,MarketData@127.0.0.1:7011 --out 127.0.0.1:7002
 
+    --in - reads lines of standard input, each a message, and --out - prints outputs, for
+    applications that take their addresses from these options. The run stops when standard input
+    ends and everything is processed:
+
+    \b
+      printf 'ada\\ngrace\\nada\\n' | wallaroo run votes.py --in - --out -
+
     A stop signal closes the sources. Messages that were already accepted are processed and their
     outputs delivered; then the command exits with code 0. If that takes longer than
     --drain-timeout, or a second signal arrives, it exits with a warning and code 1, and the rest
@@ -99,6 +107,7 @@ def run(no_ui: bool, no_live: bool, child: bool, **options: Any) -> None:
     with exit code 0. When it is started again with the same --state-dir, it resumes exactly after
     the last published chunk.
     """  # noqa: D301  (click reads \b)
+    standard_output.keep()
     if child:
         end_with_stdin()
     if options["master"] is None:

@@ -76,6 +76,21 @@ class GatewaySettings:
     senders wait."""
 
 
+def check_addresses(application: Application) -> None:
+    """Refuse sources that read the standard input of a run: a gateway by itself has none.
+
+    Raises:
+        UsageError: There is one; the message names it.
+    """
+    for source in application.sources:
+        if source.is_standard:
+            msg = (
+                f"source {source.name!r} reads standard input, which is possible with "
+                "`wallaroo run` alone: set its address (with --in, if the application uses it)"
+            )
+            raise UsageError(msg)
+
+
 def check_sinks(application: Application) -> None:
     """Refuse sinks that cannot have a receiver.
 

@@ -58,6 +58,11 @@ class Endpoint(ABC):
         return replace(self, skips_lost=True)
 
     @property
+    def is_standard(self) -> bool:
+        """Whether it is standard input, or standard output."""
+        return False
+
+    @property
     def runs_code(self) -> bool:
         """Whether the gateway runs code of the application to read or write it."""
         return False

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wallaroo.api.addresses import tcp_parse_input_addrs, tcp_parse_output_addrs
+from wallaroo.api.addresses import STANDARD, tcp_parse_input_addrs, tcp_parse_output_addrs
 from wallaroo.errors import UsageError
 from wallaroo.model.application import Application
 
@@ -17,7 +17,7 @@ class Unused:
 
     option: str
     addresses: tuple[str, ...]
-    """`HOST:PORT`, or the whole value of an option that is not one."""
+    """`HOST:PORT` or `-`, or the whole value of an option that is not one."""
     advice: str
     """How `application_setup` would use them."""
 
@@ -31,12 +31,18 @@ def unused_addresses(application: Application, args: Sequence[str]) -> Iterator[
     for option, (parse, ends) in of_options.items():
         if option not in args:
             continue
-        used = {(getattr(end, "host", None), str(getattr(end, "port", ""))) for end in ends}
+        used = {_text(getattr(end, "host", ""), getattr(end, "port", "")) for end in ends}
+        if any(end.is_standard for end in ends):
+            used.add(STANDARD)
         try:
-            given = [(address.host, address.port) for address in parse(args)]
-            unused = tuple(f"{host}:{port}" for host, port in given if (host, port) not in used)
+            given = (_text(address.host, address.port) for address in parse(args))
+            unused = tuple(address for address in given if address not in used)
         except UsageError:
             unused = (args[args.index(option) + 1],)
         if unused:
             advice = f"take them from {parse.__name__}(args) in application_setup"
             yield Unused(option, unused, advice)
+
+
+def _text(host: str, port: object) -> str:
+    return STANDARD if host == STANDARD else f"{host}:{port}"

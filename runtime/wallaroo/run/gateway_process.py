@@ -16,6 +16,7 @@ import structlog
 
 from wallaroo.errors import RuntimeFailure
 from wallaroo.model.endpoints import Sink, Source
+from wallaroo.system import standard_output
 from wallaroo.system.memory import MemoryKills
 from wallaroo.system.process_end import how_ended, what_to_do
 from wallaroo.system.restarts import Restart, Restarts
@@ -126,8 +127,11 @@ class GatewayProcess:
         with self._lock:
             if self._stopping.is_set():
                 return "stopped"
+            descriptors, environment = standard_output.passed_on()
             self._process = process = subprocess.Popen(
                 self._command,
+                pass_fds=descriptors,
+                env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

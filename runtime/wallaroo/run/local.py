@@ -38,6 +38,7 @@ from wallaroo.run.reload.reloader import Refused, Reloader, check_reloadable
 from wallaroo.run.reload.signature import serves_as_before
 from wallaroo.run.reload.trial import Trial, check_that_sources_end
 from wallaroo.run.settings import LocalSettings
+from wallaroo.run.standard_input import StandardInput, source_of
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.location import default_state_dir, directory_of_log, state_here
 from wallaroo.run.state.owner import Claim
@@ -85,6 +86,8 @@ class LocalRun(Lifecycle):
         self._deadline = StopDeadline(self._signals, limit_s)
         self._reloader: Reloader | None = None
         """Lets the run go on with changed code; None if it is not to."""
+        self._input: StandardInput | None = None
+        """Standard input; None if no source reads it."""
 
     def _start(self) -> dict[str, Any]:
         settings = self._settings
@@ -132,9 +135,10 @@ class LocalRun(Lifecycle):
         if dashboard is not None:
             self._show_live(application, dashboard)
         status = self.status()
+        self._read_standard_input(application, status)
         return {
             "application": application.name,
-            "sources": {s.name: s.where for s in status.sources},
+            "sources": {s.name: self._where(s) for s in status.sources},
             "sinks": {s.name: s.where for s in status.sinks},
             "gateway": gateway.location,
             **({} if dashboard is None else {"dashboard": dashboard.url}),
@@ -164,6 +168,7 @@ class LocalRun(Lifecycle):
         settings = self._settings
         policies(settings.traffic.on_error, application)
         check_sinks(application)
+        source_of(application, secret=settings.traffic.source_tls.certificate is not None)
         if settings.until_done:
             check_that_sources_end(application)
         if settings.gateway_tls is not None and settings.gateway is None:
@@ -196,7 +201,7 @@ class LocalRun(Lifecycle):
         return state
 
     def wait(self) -> str | None:
-        """Wait for a stop signal, or with --until-done until everything is done.
+        """Wait for a stop signal, the end of standard input, or until everything is done.
 
         A source that cannot be read does not keep what the others have brought from being
         processed and delivered.
@@ -209,12 +214,12 @@ class LocalRun(Lifecycle):
                 return failure
             if self._reloader is not None:
                 self._reloader.look()
-            if (
-                self._settings.until_done
-                and self._pause.since is None
-                and _is_done(self.status())
-                and self._is_done_after_epoch()
-            ):
+            if self._pause.since is not None:
+                continue
+            if not self._settings.until_done:
+                if self._has_input_ended():
+                    return None
+            elif self._is_done() and self._is_done_after_epoch():
                 return _problem_of_sources(self.status())
         return None
 
@@ -232,6 +237,8 @@ class LocalRun(Lifecycle):
             RuntimeFailure: A part failed.
         """
         starts = self._gateway.starts
+        if self._input is not None:
+            self._input.stop()
         paused = self._pause.close()
         self._client.stop_accepting()
         started = time.monotonic()
@@ -323,7 +330,8 @@ class LocalRun(Lifecycle):
 
     def _show_live(self, application: Application, dashboard: DashboardServer) -> None:
         console = Console(stderr=True)
-        if self._settings.live and can_show(console):
+        shares = any(end.is_standard for end in (*application.sources, *application.sinks))
+        if self._settings.live and can_show(console) and not shares:
             self._stack.enter_context(LiveView(application.name, dashboard.watch.now, console))
 
     def _is_done_after_epoch(self) -> bool:
@@ -332,7 +340,41 @@ class LocalRun(Lifecycle):
             self._engine.finish_epoch()
         except Exception:  # the query has failed, which `wait` finds at its next check
             return False
-        return _is_done(self.status())
+        return self._is_done()
+
+    def _is_done(self) -> bool:
+        """Whether nothing more comes of the sources, and all that has come is delivered."""
+        status = self.status()
+        read = self._input.source if self._input is not None and self._input.ended else None
+        failed = any(map(_cannot_continue, status.sources))  # then others may wait for it for good
+        ended = all(
+            source.ended
+            or source.name == read
+            or _cannot_continue(source)
+            or (failed and source.waits)
+            for source in status.sources
+        )
+        return ended and not (status.backlog or status.undelivered or status.waits_for_time)
+
+    def _where(self, source: SourceStatus) -> str:
+        """Where the messages of *source* come from, for people."""
+        is_input = self._input is not None and self._input.source == source.name
+        return "standard input" if is_input else source.where
+
+    def _has_input_ended(self) -> bool:
+        """Whether standard input has ended, and everything that came of it is delivered."""
+        if self._input is None or not self._input.ended:
+            return False
+        status = self.status()
+        waiting = sum(one.backlog for one in status.sources if one.name == self._input.source)
+        return not (waiting or status.undelivered)
+
+    def _read_standard_input(self, application: Application, status: GatewayStatus) -> None:
+        secret = self._settings.traffic.source_tls.certificate is not None
+        if (source := source_of(application, secret=secret)) is not None:
+            address = next(one.where for one in status.sources if one.name == source.name)
+            self._input = StandardInput(source, address)
+            self._stack.callback(self._input.stop)
 
     def _on_published(self, _news: News) -> None:
         self._gateway.worked()  # it served messages and published their outputs
@@ -348,6 +390,8 @@ class LocalRun(Lifecycle):
             return "a process did not respond to the stop"
         if self._gateway.failure is not None:
             return self._gateway.failure
+        if self._input is not None and self._input.failure is not None:
+            return self._input.failure
         return self._engine.failure()
 
     def _collect_logs(self, scratch: Path) -> None:
@@ -437,13 +481,3 @@ def _cannot_continue(source: SourceStatus) -> bool:
     if source.ended:
         return source.problem is not None
     return source.failures >= _MAX_SOURCE_FAILURES
-
-
-def _is_done(status: GatewayStatus) -> bool:
-    """Whether nothing more comes of the sources, and all that has come is delivered."""
-    failed = any(map(_cannot_continue, status.sources))  # then others may wait for it for good
-    ended = all(
-        source.ended or _cannot_continue(source) or (failed and source.waits)
-        for source in status.sources
-    )
-    return ended and not (status.backlog or status.undelivered or status.waits_for_time)

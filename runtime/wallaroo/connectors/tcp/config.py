@@ -27,7 +27,8 @@ class TCPSourceConfig(AnySource[Result_co]):
 
     Args:
         name: Ignored: a source has the name of its pipeline.
-        host: Address to bind; "0.0.0.0" for all interfaces.
+        host: Address to bind; "0.0.0.0" for all interfaces; "-" to read lines of standard input,
+            each a message, which `wallaroo run` alone can do.
         port: Port to bind; 0 to let the system choose one, which the `ready` event reports.
         decoder: Decoder of the payloads. For frames, it also defines their layout; for everything
             else any function from bytes will do.
@@ -156,7 +157,7 @@ class TCPSinkConfig(AnySink[In_contra]):
     """A sink that connects to a TCP address and sends the encoded outputs.
 
     Args:
-        host: Address of the receiver.
+        host: Address of the receiver; "-" to print, as `PrintSinkConfig` does.
         port: Port of the receiver.
         encoder: Encoder of the outputs.
         sequenced: Send a number before each output, and count the output as delivered when the

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from wallaroo.api.addresses import STANDARD
+from wallaroo.connectors.python.resolve import CustomSink
+from wallaroo.connectors.stdout.resolve import printing
 from wallaroo.connectors.tcp.config import TCPSinkConfig, TCPSourceConfig
 from wallaroo.model.endpoints import Listening, OnAddress, Sink, Source
 from wallaroo.resolution.sinks import SinkContext
@@ -21,10 +24,16 @@ class TCPSource(Listening, Source):
     framing: Framing
     unframed: Delimited | FixedLength | None = None
     """How messages come on plain connections, if not in the frames of the journal."""
+    is_standard: bool = False
+    """Whether `wallaroo run` connects to it, and sends it the lines of its standard input."""
+
+    @property
+    def where(self) -> str:  # noqa: D102
+        return "standard input" if self.is_standard else super().where
 
     @property
     def label(self) -> str:  # noqa: D102
-        return "TCP source"
+        return self.where if self.is_standard else "TCP source"
 
 
 @dataclass(frozen=True)
@@ -62,11 +71,15 @@ def source(config: TCPSourceConfig[Any], context: SourceContext) -> TCPSource:
         framing, decode = Framing(4, ">I", max_size), context.decode()
         unframed = _unframed(config.framing, max_size, context)
     place, host, port = context.place, config.host, config.port
-    return TCPSource(context.name, framing, decode, place, host, port, unframed)
+    if is_standard := host == STANDARD:
+        host, port = "127.0.0.1", 0
+    return TCPSource(context.name, framing, decode, place, host, port, unframed, is_standard)
 
 
-def sink(config: TCPSinkConfig[Any], context: SinkContext) -> TCPSink:
+def sink(config: TCPSinkConfig[Any], context: SinkContext) -> TCPSink | CustomSink:
     """The sink that *config* describes."""
+    if config.host == STANDARD:
+        return printing(context)
     encode, place = context.encode(), context.place
     return TCPSink(context.name, encode, place, config.host, config.port, config.sequenced)
 

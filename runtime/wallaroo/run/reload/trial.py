@@ -94,7 +94,7 @@ def check_that_sources_end(application: Application) -> None:
         UsageError: There is one.
     """
     for source in application.sources:
-        if not source.ends:
+        if not (source.ends or source.is_standard):
             msg = f"--until-done: source {source.name!r} listens on {source.where} and never ends"
             raise UsageError(msg)
 

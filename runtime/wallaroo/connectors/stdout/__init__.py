@@ -1,0 +1,1 @@
+"""Standard output as a sink."""

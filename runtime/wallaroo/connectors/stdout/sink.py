@@ -1,0 +1,53 @@
+"""Standard output as a sink."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Sequence
+
+import structlog
+
+from wallaroo.api.connectors import OutputSink
+from wallaroo.system import standard_output
+from wallaroo.system.printable import printable_lines
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class PrintSink(OutputSink):
+    """Prints outputs, each on a line of its own; a terminal gets no control characters."""
+
+    def __init__(self) -> None:
+        self._descriptor = -1
+        self._next = 0
+        """Number of the first output that was not printed; 0 before the first."""
+        self._has_reader = True
+
+    def open(self, numbering: str) -> None:  # noqa: ARG002  (numbers of earlier runs say nothing)
+        """See `OutputSink.open`."""
+        self._descriptor = standard_output.descriptor()
+
+    def write(self, first: int, outputs: Sequence[bytes]) -> None:
+        """See `OutputSink.write`."""
+        new = outputs[max(0, self._next - first) :]
+        if self._has_reader:
+            self._print(b"".join(one if one.endswith(b"\n") else one + b"\n" for one in new))
+        self._next = first + len(outputs)
+
+    def _print(self, lines: bytes) -> None:
+        if os.isatty(self._descriptor):
+            lines = printable_lines(lines.decode("utf-8", "backslashreplace")).encode()
+        rest = memoryview(lines)
+        while rest:
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:  # another program that has it open has set it so
+                select.select([], [self._descriptor], [])
+            except BrokenPipeError:
+                self._has_reader = False
+                log.warning("outputs are not printed", reason="standard output has no reader")
+                return
+
+    def __str__(self) -> str:
+        return "standard output"
