@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+import wallaroo
 from wallaroo.api.addresses import (
     parse_address,
     tcp_parse_input_addrs,
     tcp_parse_output_addrs,
 )
-from wallaroo.errors import UsageError
+from wallaroo.errors import UsageError, WallarooParameterError
 
 
 def test_an_address_unpacks_as_host_and_port() -> None:
@@ -153,3 +154,20 @@ def test_some_addresses_are_taken_as_of_any_list() -> None:
     addresses = tcp_parse_input_addrs(["--in", "a:1,b:2,c:3"])
     assert addresses[:2] == [("a", "1"), ("b", "2")]
     assert addresses[-1] == ("c", "3")
+
+
+@pytest.mark.parametrize("text", ["-", " - ", "Orders@-"])
+def test_a_dash_stands_for_standard_input_or_output(text: str) -> None:
+    ((name, host, port), other) = tcp_parse_input_addrs(["--in", f"{text},b:2"])
+    assert (name, host, port) == ("Orders" if "@" in text else "", "-", "0")
+    assert other == ("b", "2")
+    (sink,) = tcp_parse_output_addrs(["--out", text])
+    assert tuple(sink) == ("-", "0")
+
+
+def test_only_tcp_configurations_take_a_dash() -> None:
+    assert wallaroo.TCPSinkConfig("-", 0, str).host == "-"
+    with pytest.raises(WallarooParameterError, match="the host is '-', which only"):
+        wallaroo.HTTPSourceConfig("-", 0, bytes.decode)
+    with pytest.raises(WallarooParameterError, match="the host is '-', which only"):
+        wallaroo.SSESinkConfig("-", 0, str)

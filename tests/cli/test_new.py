@@ -57,7 +57,7 @@ def test_without_a_directory_it_is_made_here(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = new("ratings")
-    assert "  run it    wallaroo run ratings --in 127.0.0.1:7010" in result.output
+    assert "  run it    wallaroo run ratings --in - --out -" in result.output
     assert (tmp_path / "ratings" / "application.py").is_file()
 
 

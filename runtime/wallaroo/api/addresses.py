@@ -145,15 +145,26 @@ def _is_valid_host(host: str) -> bool:
         return False
 
 
-def host_of(host: Any) -> str:
+def host_of(host: Any, *, standard: bool = False) -> str:
     """Return *host*.
+
+    Args:
+        host: The host.
+        standard: Whether it may stand for standard input or standard output.
 
     Raises:
         TypeError: It is not text.
+        WallarooParameterError: It stands for standard input or output, and may not.
     """
     if not isinstance(host, str):
         msg = f"the host is {host!r}; expected a name or an address, such as '127.0.0.1'"
         raise TypeError(msg)
+    if host == STANDARD and not standard:
+        msg = (
+            "the host is '-', which only a TCPSourceConfig (for standard input) and a "
+            "TCPSinkConfig (for standard output) can have; expected a name or an address"
+        )
+        raise WallarooParameterError(msg)
     return host
 
 

@@ -13,16 +13,19 @@ from wallaroo.system.new_directory import new_directory
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 _SUFFIX = ".template"
-_ONE_PORT = "--in 127.0.0.1:7010 --out 127.0.0.1:7002"
+_TYPED = "--in - --out -"
 _TEMPLATES = {
-    "counting": ("totals by name, the default", _ONE_PORT),
-    "windows": ("averages by room, every ten seconds", _ONE_PORT),
+    "counting": ("totals by name, the default", _TYPED),
+    "windows": ("averages by room, every ten seconds", _TYPED),
     "join": (
         "orders and payments, whichever comes first",
-        "--in 127.0.0.1:7010,127.0.0.1:7011 --out 127.0.0.1:7002",
+        "--in -,127.0.0.1:7011 --out -",
     ),
-    "fraud": ("alerts for cards that are used too often, or in two countries", _ONE_PORT),
-    "http": ("messages by POST, completed by asking an HTTP service", _ONE_PORT),
+    "fraud": ("alerts for cards that are used too often, or in two countries", _TYPED),
+    "http": (
+        "messages by POST, completed by asking an HTTP service",
+        "--in 127.0.0.1:7010 --out -",
+    ),
 }
 """For each template what it makes, and the addresses to run it with."""
 _HIDDEN = {"gitignore": ".gitignore"}

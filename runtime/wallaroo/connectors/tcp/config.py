@@ -139,7 +139,7 @@ class TCPSourceConfig(AnySource[Result_co]):
         framing: StreamFraming = "frames",
     ) -> None:
         self.name = name
-        self.host = host_of(host)
+        self.host = host_of(host, standard=True)
         self.port = port_of(port)
         self.decoder = decoder
         self.max_size = max_size
@@ -180,7 +180,7 @@ class TCPSinkConfig(AnySink[In_contra]):
         *,
         sequenced: bool = False,
     ) -> None:
-        self.host = host_of(host)
+        self.host = host_of(host, standard=True)
         self.port = port_of(port)
         self.encoder = encoder
         self.sequenced = sequenced
