@@ -158,7 +158,9 @@ def test_some_addresses_are_taken_as_of_any_list() -> None:
 
 @pytest.mark.parametrize("text", ["-", " - ", "Orders@-"])
 def test_a_dash_stands_for_standard_input_or_output(text: str) -> None:
-    ((name, host, port), other) = tcp_parse_input_addrs(["--in", f"{text},b:2"])
+    named: Any
+    named, other = tcp_parse_input_addrs(["--in", f"{text},b:2"])
+    name, host, port = named
     assert (name, host, port) == ("Orders" if "@" in text else "", "-", "0")
     assert other == ("b", "2")
     (sink,) = tcp_parse_output_addrs(["--out", text])
