@@ -33,7 +33,7 @@ def make(on_spark: InProcess, name: str, golden: Golden, scratch: Path) -> None:
     state.close()
     PRESENT.mkdir(exist_ok=True)
     _export(entities(on_spark.session, directory, golden), PRESENT, name)
-    _pack(directory, PRESENT / f"{name}.tar.gz")
+    pack(directory, PRESENT / f"{name}.tar.gz")
 
 
 def _export(found: Sequence[Entity], folder: Path, name: str) -> None:
@@ -44,7 +44,8 @@ def _export(found: Sequence[Entity], folder: Path, name: str) -> None:
         (folder / f"{name}.{ending}").write_bytes(b"".join(carried))
 
 
-def _pack(directory: Path, file: Path) -> None:
+def pack(directory: Path, file: Path) -> None:
+    """Pack a state directory as *file*."""
     with tarfile.open(file, "w:gz") as archive:
         archive.add(directory, ".", filter=_kept)
 
