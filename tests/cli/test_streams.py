@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import PATIENCE_S
+from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.cli.main import main
 from wallaroo.cli.streams import Cutter, FramingName
 from wallaroo.wire.framing import Framing
@@ -285,6 +285,13 @@ def test_frames_are_received_to_a_file_from_several_connections(tmp_path: Path) 
         code, out, _ = receiving.end()
     assert (code, out) == (0, b"")
     assert sorted(U32.split(file.read_bytes())) == [b"", b"", b"0", b"1"]
+
+
+def test_a_file_has_what_has_arrived_while_more_is_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "received"
+    with Receiving("--to", str(file)) as receiving, receiving.connect() as connection:
+        connection.sendall(b"one\n")
+        wait_until(lambda: file.exists() and file.read_bytes() == b"one\n")
 
 
 def test_an_interrupted_receiver_tells_what_it_has() -> None:

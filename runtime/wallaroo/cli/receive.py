@@ -147,8 +147,7 @@ class _Reception:
         data = b"".join(messages)
         if self._to is not None and data:
             self._to.write(_escape(data) if self._on_terminal else data)
-            if self._to is sys.stdout.buffer or self._sequenced:
-                self._to.flush()
+            self._to.flush()  # others may be reading it
         if isinstance(cutter, SequenceCutter) and piece:
             with contextlib.suppress(OSError):  # unacknowledged outputs are sent again
                 connection.sendall(NUMBER.pack(cutter.last - (arrived - len(messages))))
