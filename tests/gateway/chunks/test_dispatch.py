@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.gateway.log.simulated_disk import SimulatedDisk
 from wallaroo.gateway import writer
+from wallaroo.gateway.chunks import dispatch, epoch
 from wallaroo.gateway.chunks.dispatch import ChunkRun
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.reports import PublicationReports
@@ -116,3 +119,29 @@ def test_spark_keeps_nothing_of_a_run_before_that_is_not_on_disk(
 
     (end,) = asyncio.run(run())
     assert CheckpointPosition.from_json(end.removeprefix(END)).chunk == 1
+
+
+def test_an_epoch_whose_end_takes_long_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "_LOOK_S", 0.01)
+    monkeypatch.setattr(epoch, "LONG_S", 0.05)
+
+    async def run() -> list[MutableMapping[str, Any]]:
+        store = Store(tmp_path, schedule=lambda: None)
+        of_query = run_of(store, [], Pace(epoch_first_s=0.0))
+        for role in (READER, DRIVER, 0):
+            of_query.join(role, cast("Any", _Peer()))
+        with capture_logs() as told:
+            for chunk in range(2):
+                begin = pack_json(BEGIN, ["query", False, 0, chunk, *CheckpointPosition()[2:]])
+                of_query.receive(READER, begin)
+                store.turn()
+                await asyncio.sleep(0.2)  # the first ends at once, and Spark takes its time
+        of_query.close()
+        store.close()
+        return [event for event in told if event["event"] == "epoch takes long to end"]
+
+    (event,) = asyncio.run(run())
+    assert event["log_level"] == "warning"
+    assert "object store is slow or away" in event["reason"]

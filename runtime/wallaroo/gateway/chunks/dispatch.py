@@ -16,6 +16,8 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 
+import structlog
+
 from wallaroo.gateway.chunks.epoch import EpochTimer
 from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.pace import Pace, Resumes
@@ -57,6 +59,8 @@ _LOOK_S = 0.2
 """Pause between looks whether the epoch is to end, and whether there is something to report."""
 _MOST_UNPUBLISHED = 64
 """Chunks that wait for the disk at most."""
+
+log = structlog.get_logger("wallaroo.gateway")
 
 
 class ChunkRun:
@@ -110,8 +114,6 @@ class ChunkRun:
         self._answers = 0
         """The same of the request that the next epoch's beginning answers."""
         self._held = False  # no more chunks are handed out
-        self._stands_since = 0.0
-        """When the end of an epoch began."""
         self._last_message = time.monotonic()
         self._batch_since: float | None = None
         """When the first message came of those that a batched step waits for."""
@@ -270,9 +272,9 @@ class ChunkRun:
         self._begun, self._open = place, True
         # a run before may have handed out any number of them
         resumes = self._next > place.offset
-        began = self._epoch.begin(self._pace.journal_bytes if resumes else 0)
         if not first:
-            self._reports.epoch_ended(began - self._stands_since)
+            self._reports.epoch_ended(self._epoch.stood_s)
+        self._epoch.begin(self._pace.journal_bytes if resumes else 0)
         answered, self._answers = self._answers, 0
         self._answer(answered)
         self.step()
@@ -286,8 +288,7 @@ class ChunkRun:
 
     def _end_epoch(self) -> None:
         """Let Spark have it, once all that is under way is published."""
-        if not self._stands_since:
-            self._stands_since = time.monotonic()
+        self._epoch.stands()
         if self._flights.unpublished:
             return
         answered, self._asked = self._asked, 0
@@ -319,7 +320,7 @@ class ChunkRun:
             if self._is_epoch_over():
                 self._end_epoch()
                 return
-            self._stands_since = 0.0
+            self._epoch.goes_on()
             left_s = self._left_s()
             if left_s is None:
                 return
@@ -338,6 +339,14 @@ class ChunkRun:
         """Do regularly what nothing else asks for."""
         self._look = self._loop.call_later(_LOOK_S, self._look_around)
         self._guarded(self._report)
+        if self._epoch.takes_long():
+            log.warning(
+                "epoch takes long to end",
+                seconds=round(self._epoch.stood_s),
+                reason="Spark has not saved the state: its disk or object store is slow or away, "
+                "or a step is slow",
+                messages="wait",
+            )
         self.step()
 
     def _has_room(self) -> bool:

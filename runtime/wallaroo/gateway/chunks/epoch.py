@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from wallaroo.gateway.chunks.pace import Pace
 
+LONG_S = 10.0
+"""Seconds for which the stream may stand still at the end of an epoch before the log says so."""
 _FREED_PART = 2
 """An epoch that ends because of the journal frees one part of so many of the journal's share."""
 
@@ -21,16 +23,16 @@ class EpochTimer:
     Example:
         >>> now = [0.0]
         >>> epoch = EpochTimer(Pace(epoch_first_s=5, epoch_least_s=30), lambda: now[0])
-        >>> began = epoch.begin()
+        >>> epoch.begin()
         >>> epoch.is_over(quiet_s=1.0, has_chunks=False, journal_bytes=0)  # the first, for practice
         True
-        >>> began = epoch.begin()
+        >>> epoch.begin()
         >>> epoch.is_over(quiet_s=1.0, has_chunks=True, journal_bytes=0)
         False
         >>> now[0] = 31.0
         >>> epoch.is_over(quiet_s=1.0, has_chunks=True, journal_bytes=0)
         True
-        >>> began = epoch.begin()
+        >>> epoch.begin()
         >>> epoch.published(2 * 1024**3)
         >>> epoch.is_over(quiet_s=0.0, has_chunks=True, journal_bytes=0)
         True
@@ -45,14 +47,16 @@ class EpochTimer:
         """Bytes of messages that were handed out in this epoch, at most."""
         self._published_bytes = 0
         """Bytes of outputs and changed entities that were published in it."""
+        self._stands_since: float | None = None
+        self._is_told = False
 
     @property
     def is_first(self) -> bool:
         """Whether the epoch is the first of the run, which ends even if nothing has changed."""
         return self._epochs == 1
 
-    def begin(self, handed_bytes: int = 0) -> float:
-        """Note that an epoch begins; returns when.
+    def begin(self, handed_bytes: int = 0) -> None:
+        """Note that an epoch begins.
 
         Args:
             handed_bytes: Bytes of messages that an earlier run has handed out in it, at most.
@@ -60,7 +64,27 @@ class EpochTimer:
         self._epochs += 1
         self._began_at, self._handed_bytes = self._clock(), handed_bytes
         self._published_bytes = 0
-        return self._began_at
+        self._stands_since = None
+
+    def stands(self) -> None:
+        """Note that the stream stands still until the epoch has ended, if it is not noted yet."""
+        if self._stands_since is None:
+            self._stands_since, self._is_told = self._clock(), False
+
+    def goes_on(self) -> None:
+        """Note that the stream does not stand still."""
+        self._stands_since = None
+
+    @property
+    def stood_s(self) -> float:
+        """Seconds for which the stream has stood still until now."""
+        return 0.0 if self._stands_since is None else self._clock() - self._stands_since
+
+    def takes_long(self) -> bool:
+        """Whether the stream has stood still for long, once for each epoch."""
+        is_new = self.stood_s > LONG_S and not self._is_told
+        self._is_told = self._is_told or is_new
+        return is_new
 
     def handed_out(self, size: int) -> None:
         """Note that *size* bytes of messages are handed out."""
