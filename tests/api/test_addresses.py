@@ -167,6 +167,12 @@ def test_a_dash_stands_for_standard_input_or_output(text: str) -> None:
     assert tuple(sink) == ("-", "0")
 
 
+@pytest.mark.parametrize("text", ["-:7010", "Orders@-:7010", "--", "-:"])
+def test_a_dash_has_no_port(text: str) -> None:
+    with pytest.raises(UsageError, match="is not an address; write HOST:PORT"):
+        tcp_parse_input_addrs(["--in", text])
+
+
 def test_only_tcp_configurations_take_a_dash() -> None:
     assert wallaroo.TCPSinkConfig("-", 0, str).host == "-"
     with pytest.raises(WallarooParameterError, match="the host is '-', which only"):

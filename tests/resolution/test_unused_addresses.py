@@ -39,6 +39,8 @@ FROM_ARGS, FIXED = "wallaroo.tcp_parse_input_addrs(args)[0]", '"127.0.0.1", 7010
         (FIXED, ("--in", "Lines@127.0.0.1:7010", "--out", "127.0.0.1:7002"), []),
         (FROM_ARGS, ("--in", "localhost:7011"), []),
         (FROM_ARGS, ("--in", "-"), []),
+        (FROM_ARGS, ("--in", "-,-"), ["--in -"]),
+        (FROM_ARGS, ("--in", "-,127.0.0.1:0"), ["--in 127.0.0.1:0"]),
         (FIXED, ("--in", "-", "--out", "-"), ["--in -", "--out -"]),
         (FROM_ARGS, ("--in", "localhost:7011,127.0.0.1:7012"), ["--in 127.0.0.1:7012"]),
     ],

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import os
+import pty
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
-from tests.gateway.harness import source
+from tests.gateway.harness import NOWHERE
 from tests.gateway.stand_in import journal_of
 from tests.gateway.test_server import RunningGateway
 from tests.helpers import wait_until
-from wallaroo.connectors.tcp.resolve import TCPSource
+from wallaroo.connectors.tcp.resolve import StandardInputSource
 from wallaroo.run.standard_input import StandardInput
 from wallaroo.wire.framing import Framing
+from wallaroo.wire.refusals import refusal, refusal_reason, unguarded
 
-SHORT = source("short", Framing(4, ">I", 20))
+
+def source(name: str, framing: Framing) -> StandardInputSource:
+    return StandardInputSource(name, framing, bytes, NOWHERE, "127.0.0.1", 0)
+
+
+SHORT = source("short", Framing(4, ">I", 150))
 SMALL = source("small", Framing(1, "B", 1000))
 
 
@@ -33,7 +39,9 @@ def gateway() -> Iterator[RunningGateway]:
 
 
 @contextmanager
-def reading(gateway: RunningGateway, source: TCPSource) -> Iterator[tuple[StandardInput, int]]:
+def reading(
+    gateway: RunningGateway, source: StandardInputSource
+) -> Iterator[tuple[StandardInput, int]]:
     """What reads a pipe for *source*, and where to write."""
     status = {one.name: one for one in gateway.gateway_client.status().sources}
     read, write = os.pipe()
@@ -49,7 +57,7 @@ def accepted(gateway: RunningGateway, name: str) -> int:
     return next(s.accepted for s in gateway.gateway_client.status().sources if s.name == name)
 
 
-def payloads(gateway: RunningGateway, of: TCPSource) -> list[bytes]:
+def payloads(gateway: RunningGateway, of: StandardInputSource) -> list[bytes]:
     """What the journal has of the source."""
     names = [one.name for one in gateway.gateway_client.status().sources]
     blocks = journal_of(gateway.directory)
@@ -80,33 +88,59 @@ def test_the_next_run_goes_on_where_the_last_one_ended(gateway: RunningGateway) 
 @pytest.mark.parametrize(
     ("of", "size", "reason"),
     [
-        (SHORT, 21, "it has more than 20 bytes: raise --max-frame"),
-        (SHORT, 23, "it has more than 20 bytes: raise --max-frame"),
-        (SHORT, 90_000, "it has more than 20 bytes: raise --max-frame"),
-        (SMALL, 256, "the header of the source's messages cannot hold its length: "),
+        (SHORT, 151, "has more than 150 bytes: raise --max-frame"),
+        (SHORT, 153, "has more than 150 bytes: raise --max-frame"),
+        (SHORT, 90_000, "has more than 150 bytes: raise --max-frame"),
+        (SMALL, 256, "has 256 bytes, which the header of the messages cannot hold"),
+        (SMALL, 90_000, "has more than 1,000 bytes: raise --max-frame"),
     ],
 )
-def test_a_line_that_is_too_long_is_reported_and_left_out(
-    gateway: RunningGateway, of: TCPSource, size: int, reason: str
+@pytest.mark.parametrize("filling", [b"x", b"\xff"])
+def test_a_line_that_is_too_long_becomes_a_dead_letter(
+    gateway: RunningGateway, of: StandardInputSource, size: int, reason: str, filling: bytes
 ) -> None:
-    with reading(gateway, of) as (read, write), capture_logs() as told:
-        os.write(write, b"first\n")
+    with reading(gateway, of) as (read, write):
         with os.fdopen(os.dup(write), "wb") as pipe:
-            pipe.write(size * b"x" + b"\r\nlast\n")
+            pipe.write(b"first\n" + size * filling + b"\r\nlast\n")
         os.close(write)
         wait_until(lambda: read.ended)
-    assert payloads(gateway, of) == [b"first", b"last"]
-    (event,) = told
-    assert (event["event"], event["line"], event["log_level"]) == ("line not sent", 2, "error")
-    assert str(event["reason"]).startswith(reason)
+    first, refused, last = payloads(gateway, of)
+    assert (first, last) == (b"first", b"last")
+    told = f"line 2 of standard input {reason}; it begins with {20 * filling!r}"
+    due = told[: of.framing.max_frame - len(refusal(""))]
+    assert refusal_reason(refused) == due
+
+
+def test_a_line_like_a_refusal_is_a_message(gateway: RunningGateway) -> None:
+    like = bytes(refusal("nothing"))
+    with reading(gateway, SHORT) as (read, write):
+        os.write(write, like)
+        os.close(write)
+        wait_until(lambda: read.ended)
+    assert [unguarded(payload) for payload in payloads(gateway, SHORT)] == [like]
+
+
+def test_a_line_may_come_in_pieces_and_the_end_of_a_terminal_is_the_end(
+    gateway: RunningGateway,
+) -> None:
+    address = gateway.gateway_client.status().sources[2].where
+    terminal, its_end = pty.openpty()
+    read = StandardInput(SHORT, address, its_end)
+    for typed in (b"a", b"da\npa", b"\x04", b"rt\x04\x04"):
+        os.write(terminal, typed)
+    wait_until(lambda: read.ended)
+    assert payloads(gateway, SHORT) == [b"ada", b"part"]
+    read.stop()
+    os.close(its_end)
+    os.close(terminal)
 
 
 def test_the_longest_line_is_taken(gateway: RunningGateway) -> None:
     with reading(gateway, SHORT) as (read, write):
-        os.write(write, 20 * b"x" + b"\r\n" + 20 * b"y" + b"\n" + 20 * b"z")
+        os.write(write, 150 * b"x" + b"\r\n" + 150 * b"y" + b"\n" + 150 * b"z")
         os.close(write)
         wait_until(lambda: read.ended)
-    assert payloads(gateway, SHORT) == [20 * b"x", 20 * b"y", 20 * b"z"]
+    assert payloads(gateway, SHORT) == [150 * b"x", 150 * b"y", 150 * b"z"]
 
 
 def test_what_cannot_be_read_is_a_failure(gateway: RunningGateway) -> None:

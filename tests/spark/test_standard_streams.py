@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -103,9 +105,11 @@ def test_lines_typed_at_a_terminal_are_answered_and_its_keys_end_the_run(tmp_pat
 class Fed:
     """A run that is fed lines through a pipe; a context manager that kills what is left of it."""
 
-    def __init__(self, state: Path, *, reads: bool = True) -> None:
+    def __init__(
+        self, state: Path, *options: str, app: Path = COUNTING, reads: bool = True
+    ) -> None:
         self.process = subprocess.Popen(
-            command(COUNTING, state, *STREAMS),
+            command(app, state, *options, *STREAMS),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -157,6 +161,20 @@ def test_a_gateway_that_is_killed_loses_no_line_and_counts_none_twice(tmp_path: 
     assert each == {(b"%d" % n, b"%d" % (i + 1)) for n in range(100) for i in range(LINES // 100)}
 
 
+def test_changed_code_that_reads_it_with_another_source_is_not_taken(tmp_path: Path) -> None:
+    app = Path(shutil.copy(COUNTING, tmp_path))
+    with Fed(tmp_path / "state", "--reload", app=app) as fed:
+        fed.feed([b"ada"])
+        wait_until(lambda: fed.printed, "an output", PATIENCE_S)
+        app.write_text(app.read_text().replace('new_pipeline("Texts"', 'new_pipeline("Others"'))
+        wait_until(lambda: b"not reloaded" in b"".join(fed.told), "the refusal", PATIENCE_S)
+        fed.feed([b"ada"], end=True)
+        assert fed.process.wait(PATIENCE_S) == 0
+    assert fed.printed == [b"ada: 1: 1\n", b"ada: 2: 2\n"]
+    (refusal,) = (line for line in fed.told if b"not reloaded" in line)
+    assert b"source 'Texts' reads standard input, and with this code source 'Others'" in refusal
+
+
 def test_a_reader_that_leaves_ends_nothing(tmp_path: Path) -> None:
     with Fed(tmp_path / "state", reads=False) as fed:
         assert fed.process.stdout is not None
@@ -166,6 +184,13 @@ def test_a_reader_that_leaves_ends_nothing(tmp_path: Path) -> None:
         fed.feed([b"ada"] * 10, end=True)
         assert fed.process.wait(PATIENCE_S) == 0
     assert b"standard output has no reader" in b"".join(fed.told)
+
+
+def test_standard_input_that_is_closed_is_told(tmp_path: Path) -> None:
+    run = shlex.join(command(COUNTING, tmp_path / "state", *STREAMS))
+    done = subprocess.run(["sh", "-c", f"{run} <&-"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "source 'Texts' reads standard input, which is closed" in done.stderr
 
 
 def test_a_gateway_by_itself_refuses_a_source_of_standard_input(tmp_path: Path) -> None:

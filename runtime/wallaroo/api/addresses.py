@@ -125,7 +125,7 @@ def parse_address(text: str, option: str) -> Address:
     host, _, port = rest.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    if not host or not (port.isascii() and port.isdigit()):
+    if host in {"", STANDARD} or not (port.isascii() and port.isdigit()):
         msg = f"{option}: {text!r} is not an address; write HOST:PORT, for example 127.0.0.1:7010"
         raise UsageError(msg)
     if not _is_valid_host(host):
@@ -229,7 +229,11 @@ def _addresses(args: Sequence[str], options: tuple[str, str]) -> _Addresses:
     if addresses is None and _are_optional.get():
         addresses = _PLACEHOLDERS
     if addresses is None:
-        msg = f"{option} is missing: the application requires it; add {option} HOST:PORT"
+        stream = "standard input" if option == "--in" else "standard output"
+        msg = (
+            f"{option} is missing: the application requires it; add {option} HOST:PORT, or "
+            f"{option} - for {stream}"
+        )
         raise UsageError(msg)
     return _Addresses(option, [_parse(a, option) for a in addresses.split(",")])
 

@@ -45,7 +45,8 @@ class ApplicationOptions(Part):
         "inputs",
         metavar="[NAME@]HOST:PORT,…",
         help="Addresses to listen on, in the order in which the application defines its sources. "
-        "With port 0 the system chooses a port; the ready event shows it.",
+        "With port 0 the system chooses a port; the ready event shows it. With `wallaroo run`, one "
+        "can be -, for lines of standard input.",
     )
     _outputs = Option(
         "--out",
@@ -53,7 +54,7 @@ class ApplicationOptions(Part):
         "outputs",
         metavar="HOST:PORT,…",
         help="Addresses to send outputs to, in the order in which the application defines its "
-        "sinks.",
+        "sinks; - prints them.",
     )
     _max_frame = Option(
         "--max-frame",

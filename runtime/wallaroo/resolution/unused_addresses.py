@@ -10,6 +10,8 @@ from wallaroo.api.addresses import STANDARD, tcp_parse_input_addrs, tcp_parse_ou
 from wallaroo.errors import UsageError
 from wallaroo.model.application import Application
 
+_STREAM = f"{STANDARD}:0"
+
 
 @dataclass(frozen=True)
 class Unused:
@@ -31,18 +33,16 @@ def unused_addresses(application: Application, args: Sequence[str]) -> Iterator[
     for option, (parse, ends) in of_options.items():
         if option not in args:
             continue
-        used = {_text(getattr(end, "host", ""), getattr(end, "port", "")) for end in ends}
-        if any(end.is_standard for end in ends):
-            used.add(STANDARD)
+        others = [end for end in ends if not end.is_standard]
+        used = {f"{getattr(end, 'host', '')}:{getattr(end, 'port', '')}" for end in others}
         try:
-            given = (_text(address.host, address.port) for address in parse(args))
-            unused = tuple(address for address in given if address not in used)
+            given = [f"{address.host}:{address.port}" for address in parse(args)]
+            streams = [address for address in given if address == _STREAM]
+            surplus = streams[len(ends) - len(others) :]
+            unused = tuple(one for one in given if one not in {*used, _STREAM})
+            unused = (*unused, *(STANDARD for _ in surplus))
         except UsageError:
             unused = (args[args.index(option) + 1],)
         if unused:
             advice = f"take them from {parse.__name__}(args) in application_setup"
             yield Unused(option, unused, advice)
-
-
-def _text(host: str, port: object) -> str:
-    return STANDARD if host == STANDARD else f"{host}:{port}"

@@ -168,7 +168,7 @@ class LocalRun(Lifecycle):
         settings = self._settings
         policies(settings.traffic.on_error, application)
         check_sinks(application)
-        source_of(application, secret=settings.traffic.source_tls.certificate is not None)
+        source_of(application, secret=settings.has_source_tls)
         if settings.until_done:
             check_that_sources_end(application)
         if settings.gateway_tls is not None and settings.gateway is None:
@@ -370,8 +370,8 @@ class LocalRun(Lifecycle):
         return not (waiting or status.undelivered)
 
     def _read_standard_input(self, application: Application, status: GatewayStatus) -> None:
-        secret = self._settings.traffic.source_tls.certificate is not None
-        if (source := source_of(application, secret=secret)) is not None:
+        source = source_of(application, secret=self._settings.has_source_tls)
+        if source is not None:
             address = next(one.where for one in status.sources if one.name == source.name)
             self._input = StandardInput(source, address)
             self._stack.callback(self._input.stop)
@@ -440,8 +440,10 @@ class LocalRun(Lifecycle):
         """Let the run go on as *application*.
 
         Raises:
-            Refused: The gateway does not start with it.
+            Refused: The gateway does not start with it, or it does not read standard input as the
+                present code does.
         """
+        self._check_input_of(application)
 
         def between() -> None:
             if not serves_as_before(self._application, application):
@@ -453,6 +455,22 @@ class LocalRun(Lifecycle):
             program = Program(application, self._state.fixed.buckets)
             self._engine.reload(reference, program, between)
         self._application = application
+
+    def _check_input_of(self, application: Application) -> None:
+        """Refuse changed code in which another source reads standard input than before.
+
+        Raises:
+            Refused: It is such code.
+        """
+        try:
+            source = source_of(application, secret=self._settings.has_source_tls)
+        except UsageError as error:
+            raise Refused(str(error)) from error
+        before = "no source" if self._input is None else f"source {self._input.source!r}"
+        after = "no source" if source is None else f"source {source.name!r}"
+        if before != after:
+            msg = f"{before} reads standard input, and with this code {after}: start the run again"
+            raise Refused(msg)
 
     def _replace_gateway(self, reference: ApplicationRef, application: Application) -> None:
         sources, sinks = application.sources, application.sinks

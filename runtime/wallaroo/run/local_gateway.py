@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from wallaroo.api.addresses import STANDARD
 from wallaroo.engine.realtime.placement import is_local
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.errors import UsageError
@@ -131,8 +130,7 @@ def check_socket_path(scratch: Path) -> None:
 
 
 def _key(endpoint: Source | Sink) -> tuple[type, str]:
-    # what reads standard input keeps its port even if a reload gives it another name
-    return type(endpoint), STANDARD if endpoint.is_standard else endpoint.name
+    return type(endpoint), endpoint.name
 
 
 def _settings(settings: LocalSettings, directory: Path, scratch: Path) -> GatewaySettings:

@@ -76,6 +76,11 @@ class LocalSettings(RunSettings):
     live: bool = True
     """Whether to show a live view on a terminal, if there is a dashboard."""
 
+    @property
+    def has_source_tls(self) -> bool:
+        """Whether senders have to use TLS."""
+        return self.traffic.source_tls.certificate is not None
+
 
 @dataclass(frozen=True)
 class GatewayAccess:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 
 VARIABLE = "WALLAROO_STDOUT"
@@ -14,10 +15,12 @@ def keep() -> None:
     """Keep the standard output of this process, or the one that its parent passes on."""
     global _kept  # noqa: PLW0603
     passed = os.environ.pop(VARIABLE, None)
-    try:
-        _kept = os.dup(1) if passed is None else int(passed)
-    except OSError:  # it was closed before the start
+    if passed is not None:
+        _kept = int(passed)
+    elif sys.__stdout__ is None:  # it was closed before the start, so that 1 may be any file
         _kept = os.open(os.devnull, os.O_WRONLY)
+    else:
+        _kept = os.dup(1)
     os.set_inheritable(_kept, False)
 
 

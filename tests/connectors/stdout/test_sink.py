@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
+import signal
+import struct
+import termios
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 from structlog.testing import capture_logs
 
+from tests.helpers import wait_until
 from wallaroo.connectors.stdout.sink import PrintSink
 from wallaroo.system import standard_output
 
@@ -22,6 +27,11 @@ class Pipe:
 
     def read(self) -> bytes:
         return os.read(self.reading, 65_536)
+
+    def size(self) -> int:
+        """Bytes that wait to be read."""
+        (size,) = struct.unpack("i", fcntl.ioctl(self.reading, termios.FIONREAD, bytes(4)))
+        return int(size)
 
     def close(self) -> None:
         for end in (self.reading, self.writing):
@@ -83,6 +93,29 @@ def test_a_pipe_that_another_program_made_nonblocking_is_waited_for(
         size += len(piece)
     os.waitpid(ended, 0)
     assert size == 1_000_001
+
+
+def test_a_kill_while_nobody_reads_cuts_no_line(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = opened(pipe, monkeypatch)
+    writer = os.fork()
+    if not writer:
+        try:
+            sink.write(0, [b"%d" % number for number in range(100_000)])
+        finally:
+            os._exit(0)
+    wait_until(lambda: pipe.size() > 60_000)  # of 64 KiB
+    os.kill(writer, signal.SIGKILL)
+    os.waitpid(writer, 0)
+    os.close(pipe.writing)
+    pipe.writing = -1
+    printed = b""
+    while piece := pipe.read():
+        printed += piece
+    lines = printed.splitlines(keepends=True)
+    assert lines == [b"%d\n" % number for number in range(len(lines))]
+    assert lines
 
 
 def test_outputs_that_nobody_reads_are_discarded(

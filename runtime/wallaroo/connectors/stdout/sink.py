@@ -16,7 +16,11 @@ log = structlog.get_logger("wallaroo.gateway")
 
 
 class PrintSink(OutputSink):
-    """Prints outputs, each on a line of its own; a terminal gets no control characters."""
+    """Prints outputs, each on a line of its own; a terminal gets no control characters.
+
+    A pipe takes lines of up to 4 KiB whole or not at all, so that a stop while nobody reads cuts
+    none.
+    """
 
     def __init__(self) -> None:
         self._descriptor = -1
@@ -30,12 +34,19 @@ class PrintSink(OutputSink):
 
     def write(self, first: int, outputs: Sequence[bytes]) -> None:
         """See `OutputSink.write`."""
-        new = outputs[max(0, self._next - first) :]
-        if self._has_reader:
-            self._print(b"".join(one if one.endswith(b"\n") else one + b"\n" for one in new))
+        together = b""
+        for output in outputs[max(0, self._next - first) :]:
+            line = output if output.endswith(b"\n") else output + b"\n"
+            if together and len(together) + len(line) > select.PIPE_BUF:
+                self._print(together)
+                together = b""
+            together += line
+        self._print(together)
         self._next = first + len(outputs)
 
     def _print(self, lines: bytes) -> None:
+        if not self._has_reader:
+            return
         if os.isatty(self._descriptor):
             lines = printable_lines(lines.decode("utf-8", "backslashreplace")).encode()
         rest = memoryview(lines)

@@ -29,7 +29,8 @@ class TCPSourceConfig(AnySource[Result_co]):
         name: Ignored: a source has the name of its pipeline.
         host: Address to bind; "0.0.0.0" for all interfaces; "-" to read lines of standard input,
             each a message, which `wallaroo run` alone can do.
-        port: Port to bind; 0 to let the system choose one, which the `ready` event reports.
+        port: Port to bind, ignored for "-"; 0 to let the system choose one, which the `ready` event
+            reports.
         decoder: Decoder of the payloads. For frames, it also defines their layout; for everything
             else any function from bytes will do.
         framing: "frames" if a header precedes each payload; "lines" if each line is a message,
@@ -158,7 +159,7 @@ class TCPSinkConfig(AnySink[In_contra]):
 
     Args:
         host: Address of the receiver; "-" to print, as `PrintSinkConfig` does.
-        port: Port of the receiver.
+        port: Port of the receiver, ignored for "-".
         encoder: Encoder of the outputs.
         sequenced: Send a number before each output, and count the output as delivered when the
             receiver has acknowledged the number. The receiver then gets each output exactly once,

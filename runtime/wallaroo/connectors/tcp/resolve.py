@@ -24,16 +24,29 @@ class TCPSource(Listening, Source):
     framing: Framing
     unframed: Delimited | FixedLength | None = None
     """How messages come on plain connections, if not in the frames of the journal."""
-    is_standard: bool = False
-    """Whether `wallaroo run` connects to it, and sends it the lines of its standard input."""
-
-    @property
-    def where(self) -> str:  # noqa: D102
-        return "standard input" if self.is_standard else super().where
 
     @property
     def label(self) -> str:  # noqa: D102
-        return self.where if self.is_standard else "TCP source"
+        return "TCP source"
+
+
+@dataclass(frozen=True)
+class StandardInputSource(TCPSource):
+    """A source that `wallaroo run` connects to, and sends the lines of its standard input."""
+
+    refuses = True
+
+    @property
+    def is_standard(self) -> bool:  # noqa: D102
+        return True
+
+    @property
+    def where(self) -> str:  # noqa: D102
+        return "standard input"
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return self.where
 
 
 @dataclass(frozen=True)
@@ -71,9 +84,10 @@ def source(config: TCPSourceConfig[Any], context: SourceContext) -> TCPSource:
         framing, decode = Framing(4, ">I", max_size), context.decode()
         unframed = _unframed(config.framing, max_size, context)
     place, host, port = context.place, config.host, config.port
-    if is_standard := host == STANDARD:
-        host, port = "127.0.0.1", 0
-    return TCPSource(context.name, framing, decode, place, host, port, unframed, is_standard)
+    kind = TCPSource
+    if host == STANDARD:
+        kind, host, port = StandardInputSource, "127.0.0.1", 0
+    return kind(context.name, framing, decode, place, host, port, unframed)
 
 
 def sink(config: TCPSinkConfig[Any], context: SinkContext) -> TCPSink | CustomSink:
