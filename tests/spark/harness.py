@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from tests.helpers import processes_below
 from wallaroo.cli.streams import Cutter, FramingName
@@ -121,12 +121,18 @@ def called(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 
-def processes(running: BackgroundRun, part: str) -> list[int]:
+class Running(Protocol):
+    """A run as a child process."""
+
+    process: subprocess.Popen[bytes]
+
+
+def processes(running: Running, part: str) -> list[int]:
     """Numbers of the run's processes that have *part* in their command lines."""
     found = processes_below(running.process.pid)
     return [pid for pid, command in found.items() if part in command]
 
 
-def kill_gateway(running: BackgroundRun) -> None:
+def kill_gateway(running: Running) -> None:
     (gateway,) = processes(running, " wallaroo gateway ")
     os.kill(gateway, signal.SIGKILL)

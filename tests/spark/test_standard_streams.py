@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -15,8 +14,8 @@ from typing import IO, Any
 
 import pytest
 
-from tests.helpers import COUNTING, processes_below, wait_until
-from tests.spark.harness import PATIENCE_S
+from tests.helpers import COUNTING, wait_until
+from tests.spark.harness import PATIENCE_S, called, kill_gateway
 from tests.terminal import Terminal
 
 pytestmark = pytest.mark.spark
@@ -151,9 +150,7 @@ def test_a_gateway_that_is_killed_loses_no_line_and_counts_none_twice(tmp_path: 
     with Fed(tmp_path / "state") as fed:
         fed.feed(lines[: LINES // 2])
         wait_until(lambda: fed.printed, "an output", PATIENCE_S)
-        below = processes_below(fed.process.pid)
-        (gateway,) = (pid for pid, said in below.items() if " wallaroo gateway " in said)
-        os.kill(gateway, signal.SIGKILL)
+        kill_gateway(fed)
         fed.feed(lines[LINES // 2 :], end=True)
         assert fed.process.wait(PATIENCE_S) == 0, b"".join(fed.told).decode()
     # what was printed when the gateway was killed may be printed again
@@ -194,15 +191,9 @@ def test_standard_input_that_is_closed_is_told(tmp_path: Path) -> None:
 
 
 def test_a_gateway_by_itself_refuses_a_source_of_standard_input(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "wallaroo", "gateway", str(COUNTING), *STREAMS),
-            *("--state-dir", str(tmp_path / "state"), "--listen", "127.0.0.1:0"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    state = tmp_path / "state"
+    listening = ("--state-dir", state, "--listen", "127.0.0.1:0")
+    done = called("gateway", COUNTING, *STREAMS, *listening)
     assert done.returncode == 2
     assert "source 'Texts' reads standard input, which is possible with `wallaroo run` alone" in (
         done.stderr

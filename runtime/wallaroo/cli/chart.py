@@ -12,7 +12,7 @@ import click
 from wallaroo import __version__
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.errors import UsageError
-from wallaroo.gateway.settings import check_addresses
+from wallaroo.gateway.settings import check_sources
 from wallaroo.model.application import Application
 from wallaroo.system.new_directory import new_directory
 from wallaroo.system.shipped_files import shipped_file
@@ -54,7 +54,7 @@ def chart(
       helm install votes ./votes-chart
     """  # noqa: D301  (click reads \b)
     application = application_without_addresses(str(app), app_args)
-    check_addresses(application)
+    check_sources(application)
     name = _name(application.name)
     directory = directory or Path(name)
     with new_directory(directory):

@@ -33,7 +33,7 @@ from wallaroo.gateway.internal_api.location import location_of, socket_in
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.message_times import found_elsewhere
 from wallaroo.gateway.selector import new_loop
-from wallaroo.gateway.settings import GatewaySettings, check_addresses, check_sinks
+from wallaroo.gateway.settings import GatewaySettings, check_sinks, check_sources
 from wallaroo.model.application import Application
 from wallaroo.observability import log_channel, logs
 from wallaroo.run.settings import GatewayProcessSettings, host_and_port
@@ -126,7 +126,7 @@ def gateway(child: bool, **options: Any) -> None:
             logs.configure_again()
             check_sinks(application)
             if parent is None:
-                check_addresses(application)
+                check_sources(application)
             with (
                 found_elsewhere(application, settings.gateway.call_limit_s) as times,
                 asyncio.Runner(loop_factory=new_loop) as runner,

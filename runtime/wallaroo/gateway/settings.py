@@ -76,7 +76,7 @@ class GatewaySettings:
     senders wait."""
 
 
-def check_addresses(application: Application) -> None:
+def check_sources(application: Application) -> None:
     """Refuse sources that read the standard input of a run: a gateway by itself has none.
 
     Raises:

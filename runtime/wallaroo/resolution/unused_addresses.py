@@ -33,14 +33,18 @@ def unused_addresses(application: Application, args: Sequence[str]) -> Iterator[
     for option, (parse, ends) in of_options.items():
         if option not in args:
             continue
-        others = [end for end in ends if not end.is_standard]
-        used = {f"{getattr(end, 'host', '')}:{getattr(end, 'port', '')}" for end in others}
+        used = {
+            f"{getattr(end, 'host', '')}:{getattr(end, 'port', '')}"
+            for end in ends
+            if not end.is_standard
+        }
         try:
             given = [f"{address.host}:{address.port}" for address in parse(args)]
-            streams = [address for address in given if address == _STREAM]
-            surplus = streams[len(ends) - len(others) :]
-            unused = tuple(one for one in given if one not in {*used, _STREAM})
-            unused = (*unused, *(STANDARD for _ in surplus))
+            surplus = given.count(_STREAM) - sum(end.is_standard for end in ends)
+            unused = (
+                *(address for address in given if address not in used and address != _STREAM),
+                *[STANDARD] * surplus,
+            )
         except UsageError:
             unused = (args[args.index(option) + 1],)
         if unused:

@@ -8,7 +8,7 @@ import wallaroo
 from tests.applications.counting import as_line, decode
 from tests.resolution.declared import SOURCE, begun
 from wallaroo.errors import UsageError
-from wallaroo.gateway.settings import check_addresses, check_sinks
+from wallaroo.gateway.settings import check_sinks, check_sources
 from wallaroo.resolution.application import resolve
 from wallaroo.run.standard_input import source_of
 from wallaroo.testing import simulate
@@ -41,7 +41,7 @@ def test_a_source_of_standard_input_is_read_by_a_run_alone() -> None:
     assert source_of(application, secret=False) is resolved
     assert source_of(resolve(begun(SOURCE).done().build()), secret=True) is None
     with pytest.raises(UsageError, match="source 'lines' reads standard input, which is possible"):
-        check_addresses(application)
+        check_sources(application)
     with pytest.raises(UsageError, match="cannot be combined with TLS"):
         source_of(application, secret=True)
 

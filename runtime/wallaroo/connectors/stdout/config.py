@@ -14,7 +14,7 @@ def as_text(output: object) -> str:
 
 
 class PrintSinkConfig(AnySink[In_contra]):
-    """A sink that prints each output on standard output, on a line of its own.
+    """A sink that prints each output on its own line of standard output.
 
     Outputs may be printed again after the gateway was killed. If nobody reads standard output any
     more, as after `| head`, they are discarded.

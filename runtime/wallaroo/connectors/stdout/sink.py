@@ -16,7 +16,7 @@ log = structlog.get_logger("wallaroo.gateway")
 
 
 class PrintSink(OutputSink):
-    """Prints outputs, each on a line of its own; a terminal gets no control characters.
+    """Prints each output on its own line; a terminal gets no control characters.
 
     A pipe takes lines of up to 4 KiB whole or not at all, so that a stop while nobody reads cuts
     none.
@@ -24,6 +24,7 @@ class PrintSink(OutputSink):
 
     def __init__(self) -> None:
         self._descriptor = -1
+        self._is_terminal = False
         self._next = 0
         """Number of the first output that was not printed; 0 before the first."""
         self._has_reader = True
@@ -31,6 +32,7 @@ class PrintSink(OutputSink):
     def open(self, numbering: str) -> None:  # noqa: ARG002  (numbers of earlier runs say nothing)
         """See `OutputSink.open`."""
         self._descriptor = standard_output.descriptor()
+        self._is_terminal = os.isatty(self._descriptor)
 
     def write(self, first: int, outputs: Sequence[bytes]) -> None:
         """See `OutputSink.write`."""
@@ -47,7 +49,7 @@ class PrintSink(OutputSink):
     def _print(self, lines: bytes) -> None:
         if not self._has_reader:
             return
-        if os.isatty(self._descriptor):
+        if self._is_terminal:
             lines = printable_lines(lines.decode("utf-8", "backslashreplace")).encode()
         rest = memoryview(lines)
         while rest:
