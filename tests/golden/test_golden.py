@@ -16,11 +16,11 @@ from tests.helpers import unpack
 from tests.spark.in_process import InProcess
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntitySerializer
+from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.dataflow.program import Program
 from wallaroo.errors import UsageError
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import FORMAT, StateDirectory, read_fixed
-from wallaroo.run.state.json_codec import to_plain
 from wallaroo.run.state.transfer import Form, read_entities
 from wallaroo.system.sealed_files import sealed, unsealed
 from wallaroo.testing import simulate

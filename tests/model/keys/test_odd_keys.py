@@ -31,10 +31,10 @@ from tests.odd_keys import (
     Text,
     key_named,
 )
+from wallaroo.dataflow.json_codec import from_plain, to_plain
 from wallaroo.dataflow.packing import Rows, packed_rows, unpacked_rows
 from wallaroo.model.keys import buckets as model
 from wallaroo.model.keys.buckets import InvalidKey, is_safe, stable_hash
-from wallaroo.run.state.json_codec import from_plain, to_plain
 
 
 def _frozen(items: list[Any]) -> Any:

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from tests.helpers import ROOT
 from wallaroo.cli.main import main
+from wallaroo.dataflow.json_codec import from_plain, to_plain
 from wallaroo.errors import UsageError
-from wallaroo.run.state.json_codec import from_plain, to_plain
 
 APP = str(ROOT / "apps" / "word_count")
 A = {"$class": "application:WordTotals", "word_totals": {"a": 1}}
