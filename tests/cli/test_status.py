@@ -322,7 +322,7 @@ def test_no_leave_to_look_is_told(votes: Votes) -> None:
     votes.api.answers[f"{BASE}/pods"] = lambda _: (403, {"message": "no"})
     code, said = votes.status()
     assert code == 1
-    assert "cannot be read: Forbidden" in said
+    assert "cannot be read: 403 Forbidden" in said
 
 
 def test_no_cluster_is_told(votes: Votes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -29,4 +29,4 @@ def test_a_refusal_is_said_and_no_reason_not_to_start() -> None:
     with KubernetesAPI() as api, capture_logs() as logs:
         api.answers[PODS] = lambda _: (403, {})
         remove_leftovers(api.client(), "here", "votes")
-    assert [log["reason"] for log in logs] == ["Forbidden"]
+    assert [log["reason"] for log in logs] == ["403 Forbidden"]

@@ -11,6 +11,8 @@ from typing import Any
 
 import structlog
 
+from wallaroo.run.kubernetes.failures import call_failures, reason_of
+
 log = structlog.get_logger("wallaroo")
 
 
@@ -22,15 +24,11 @@ def remove_leftovers(api: Any, namespace: str, prefix: str) -> None:
         namespace: Namespace of the executors.
         prefix: What their names begin with, before the number of the lease.
     """
-    from kubernetes.client import ApiException
-    from urllib3.exceptions import HTTPError
-
     name = re.compile(rf"{re.escape(prefix)}-\d+-exec-\d+")
     try:
         pods = api.list_namespaced_pod(namespace, label_selector="spark-role=executor").items
         for pod in pods:
             if name.fullmatch(pod.metadata.name):
                 api.delete_namespaced_pod(pod.metadata.name, namespace)
-    except (ApiException, HTTPError) as error:  # such as one that has just gone
-        reason = getattr(error, "reason", None) or str(error)
-        log.warning("executors of an earlier driver may remain", reason=reason)
+    except call_failures() as error:  # such as one that has just gone
+        log.warning("executors of an earlier driver may remain", reason=reason_of(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wallaroo.errors import RuntimeFailure
+from wallaroo.run.kubernetes.failures import call_failures
 
 VERBS = ("get", "list", "watch", "create", "delete", "deletecollection")
 """What Spark does with executors' pods."""
@@ -20,16 +21,13 @@ def check_permissions(api: Any, namespace: str) -> None:
     Raises:
         RuntimeFailure: A permission is missing.
     """
-    from kubernetes.client import ApiException
-    from urllib3.exceptions import HTTPError
-
     missing = []
     for verb in VERBS:
         attributes = {"namespace": namespace, "verb": verb, "resource": "pods"}
         review = {"spec": {"resourceAttributes": attributes}}
         try:
             answer = api.create_self_subject_access_review(review)
-        except (ApiException, HTTPError):
+        except call_failures():
             return  # a cluster may forbid even this review; missing permissions show up later
         if not answer.status.allowed:
             missing.append(verb)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.run.kubernetes.failures import call_failures, reason_of
 from wallaroo.run.kubernetes.worker_count import requested
 
 _INSTANCE, _COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/component"
@@ -159,9 +160,6 @@ def release_status(
         RuntimeFailure: The cluster does not respond, or denies access.
         UsageError: There is no such release.
     """
-    from kubernetes.client import ApiException
-    from urllib3.exceptions import HTTPError
-
     selection: dict[str, Any] = {
         "namespace": namespace,
         "label_selector": f"{_PART_OF},{_INSTANCE}={release}",
@@ -171,9 +169,9 @@ def release_status(
         pods = api.list_namespaced_pod(**selection).items
         maps = api.list_namespaced_config_map(**selection).items
         events = api.list_namespaced_event(namespace, _request_timeout=_TIMEOUT_S).items
-    except (ApiException, HTTPError) as error:
-        reason = getattr(error, "reason", None) or error
-        msg = f"the release {release} in the namespace {namespace} cannot be read: {reason}"
+    except call_failures() as error:
+        which = f"{release} in the namespace {namespace}"
+        msg = f"the release {which} cannot be read: {reason_of(error)}"
         raise RuntimeFailure(msg) from error
     if not pods and not maps:
         msg = f"there is no Wallaroo release {release} in the namespace {namespace}: see helm list"
@@ -276,9 +274,6 @@ def _query(
     api: Any, namespace: str, pods: Sequence[Any], component: str
 ) -> Mapping[str, Any] | None:
     """The status that the pod of *component* serves, through the API server."""
-    from kubernetes.client import ApiException
-    from urllib3.exceptions import HTTPError
-
     for pod in pods:
         if pod.metadata.labels.get(_COMPONENT) != component or pod.status.phase != "Running":
             continue
@@ -294,7 +289,7 @@ def _query(
                 _request_timeout=_TIMEOUT_S,
             )
             status: Mapping[str, Any] = json.loads(answer.data)
-        except (ApiException, HTTPError, ValueError):
+        except call_failures(ValueError):
             continue
         return status
     return None

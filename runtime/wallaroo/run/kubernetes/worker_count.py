@@ -14,6 +14,7 @@ from typing import Any, Self
 import structlog
 
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.run.kubernetes.failures import call_failures, reason_of
 
 KEY = "workers"
 """Key of a fixed number in the ConfigMap."""
@@ -92,14 +93,11 @@ class WorkerCount:
             RuntimeFailure: The ConfigMap cannot be read.
             UsageError: The number is missing or invalid.
         """
-        from kubernetes.client import ApiException
-        from urllib3.exceptions import HTTPError
-
         try:
             listed = self.api.list_namespaced_config_map(**self._selected)
-        except (ApiException, HTTPError) as error:
+        except call_failures() as error:
             msg = (
-                f"the ConfigMap {self._name} cannot be read: {_reason(error)}; the driver's "
+                f"the ConfigMap {self._name} cannot be read: {reason_of(error)}; the driver's "
                 "ServiceAccount must be allowed to get, list and watch it"
             )
             raise RuntimeFailure(msg) from error
@@ -125,16 +123,13 @@ class WorkerCount:
         Raises:
             RuntimeFailure: The ConfigMap cannot be written.
         """
-        from kubernetes.client import ApiException
-        from urllib3.exceptions import HTTPError
-
         try:
             self.api.patch_namespaced_config_map(
                 self._name, self._namespace, {"data": {CURRENT: str(number)}}
             )
-        except (ApiException, HTTPError) as error:
+        except call_failures() as error:
             msg = (
-                f"the ConfigMap {self._name} cannot be written: {_reason(error)}; the driver's "
+                f"the ConfigMap {self._name} cannot be written: {reason_of(error)}; the driver's "
                 "ServiceAccount must be allowed to patch it"
             )
             raise RuntimeFailure(msg) from error
@@ -150,9 +145,6 @@ class WorkerCount:
             self._watch.stop()
 
     def _run(self) -> None:
-        from kubernetes.client import ApiException
-        from urllib3.exceptions import HTTPError
-
         pause = _FIRST_PAUSE_S
         while not self._stopping.is_set():
             try:
@@ -160,11 +152,11 @@ class WorkerCount:
                     self._relist()
                 self._follow()
                 self._problem, pause = None, _FIRST_PAUSE_S
-            except (ApiException, HTTPError, OSError) as error:
+            except call_failures(OSError) as error:
                 if getattr(error, "status", None) == _GONE:
                     self._version = None
                     continue
-                self._problem = f"the ConfigMap {self._name} cannot be watched: {_reason(error)}"
+                self._problem = f"the ConfigMap {self._name} cannot be watched: {reason_of(error)}"
                 log.warning("workers are not followed", reason=self._problem, again_in_s=pause)
                 self._stopping.wait(pause)
                 pause = min(2 * pause, _MAX_PAUSE_S)
@@ -223,8 +215,3 @@ def requested(data: Mapping[str, str], known: int | None = None) -> int | None:
 
 def _positive(text: str | None) -> int | None:
     return (int(text) if text and text.isdecimal() else 0) or None
-
-
-def _reason(error: Exception) -> str:
-    reason = getattr(error, "reason", None)
-    return f"{getattr(error, 'status', '')} {reason}".strip() if reason else str(error)
