@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,12 +12,12 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.run.kubernetes.autoscaler import Autoscaler
-from wallaroo.run.kubernetes.worker_count import Scaling
+from wallaroo.run.kubernetes.scaling_rule import ScalingSettings
 from wallaroo.wire.chunk_messages import News, news_in, pack_news
 from wallaroo.wire.records import Tally
 from wallaroo.wire.task_metrics import TaskMetrics
 
-SCALING = Scaling(1, 4, reports_only=False, up_after_s=10.0, down_after_s=20.0)
+SCALING = ScalingSettings(minimum=1, maximum=4, up_after_s=10.0, down_after_s=20.0)
 
 
 class Driver:
@@ -25,7 +26,7 @@ class Driver:
     def __init__(self) -> None:
         self.now = 0.0
         self.accepted = self.backlog = 0
-        self.scaling: Scaling | None = SCALING
+        self.scaling: ScalingSettings | None = SCALING
         self.count = 1
         self.stands: str | None = None
         self.is_paused = False
@@ -94,7 +95,7 @@ def test_workers_follow_the_load_and_the_log_says_why() -> None:
 
 def test_a_report_is_told_once_and_changes_nothing() -> None:
     driver = Driver()
-    driver.scaling = Scaling(1, 4, reports_only=True, up_after_s=10.0, down_after_s=20.0)
+    driver.scaling = replace(SCALING, reports_only=True)
     events = driver.run(200, 1000)
     assert [event["event"] for event in events] == ["workers would change"]
     assert driver.count == 1

@@ -13,7 +13,8 @@ from tests.helpers import PATIENCE_S
 from tests.run.kubernetes.kubernetes_api import DROP, END, KubernetesAPI
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.run.kubernetes import worker_count
-from wallaroo.run.kubernetes.worker_count import Scaling, WorkerCount
+from wallaroo.run.kubernetes.scaling_rule import ScalingSettings
+from wallaroo.run.kubernetes.worker_count import WorkerCount
 
 PATH = "/api/v1/namespaces/here/configmaps"
 
@@ -39,6 +40,7 @@ def listed(*items: dict[str, Any], version: str) -> tuple[int, dict[str, Any]]:
 BOUNDS = {"min": "2", "max": "6", "mode": "scale", "upAfterSeconds": "30"} | {
     "downAfterSeconds": "300"
 }
+SCALING = ScalingSettings(minimum=2, maximum=6, up_after_s=30.0, down_after_s=300.0)
 
 
 def bounded(version: str, **changes: str) -> dict[str, Any]:
@@ -147,7 +149,7 @@ def test_bounds_are_kept_and_changes_of_them_followed(api: KubernetesAPI) -> Non
     api.answers[PATH] = lambda _: listed(bounded("5"), version="7")
     following = Following(api)
     count = following.worker_count
-    assert (count.read(), count.scaling) == (2, Scaling(2, 6, False, 30.0, 300.0))
+    assert (count.read(), count.scaling) == (2, SCALING)
     count.start()
     api.asked_to_watch()
     for changed in (
@@ -159,7 +161,7 @@ def test_bounds_are_kept_and_changes_of_them_followed(api: KubernetesAPI) -> Non
     ):
         api.watch.put({"type": "MODIFIED", "object": changed})
     assert [following.next() for _ in range(4)] == [5, 4, 3, 4]
-    assert count.scaling == Scaling(2, 6, False, 30.0, 300.0)
+    assert count.scaling == SCALING
     count.stop()
 
 

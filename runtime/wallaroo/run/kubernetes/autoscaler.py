@@ -6,6 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -16,7 +17,7 @@ from wallaroo.metrics import catalogue
 from wallaroo.metrics.catalogue import Metric
 from wallaroo.metrics.samples import Distribution, Sample
 from wallaroo.run.kubernetes.scaling_rule import Decision, Reading, ScalingRule, ScalingSettings
-from wallaroo.run.kubernetes.worker_count import Scaling, WorkerCount
+from wallaroo.run.kubernetes.worker_count import WorkerCount
 from wallaroo.wire.chunk_messages import News
 
 EVERY_S = 5.0
@@ -53,7 +54,7 @@ class Autoscaler:
         """Processor time of workers, as they last reported it."""
         self._busy_s: dict[int, float] = {}
         """That of processes."""
-        self._scaling: Scaling | None = None
+        self._scaling: ScalingSettings | None = None
         self._rule: ScalingRule | None = None
         """The rule for `_scaling`; None if the number is fixed."""
         self._decision: Decision | None = None
@@ -82,7 +83,9 @@ class Autoscaler:
         scaling = self._count.scaling
         if scaling != self._scaling:
             self._scaling, self._decision, self._reported = scaling, None, None
-            self._rule = None if scaling is None else ScalingRule(self._settings(scaling))
+            self._rule = (
+                None if scaling is None else ScalingRule(replace(scaling, cores=self._cores))
+            )
         if scaling is None or self._rule is None:
             return
         if self._is_paused() or self._engine.interruption() is not None:
@@ -124,15 +127,6 @@ class Autoscaler:
             Sample(catalogue.WORKERS_NEEDED_CORES, (), decision.load.needed_cores),
         ]
 
-    def _settings(self, scaling: Scaling) -> ScalingSettings:
-        return ScalingSettings(
-            minimum=scaling.minimum,
-            maximum=scaling.maximum,
-            cores=self._cores,
-            up_after_s=scaling.up_after_s,
-            down_after_s=scaling.down_after_s,
-        )
-
     def _forget(self, reason: str) -> None:
         """Start measuring again, because of *reason*."""
         assert self._rule is not None
@@ -160,7 +154,7 @@ class Autoscaler:
                 dict(self._busy_s),
             )
 
-    def _act(self, scaling: Scaling, decision: Decision) -> None:
+    def _act(self, scaling: ScalingSettings, decision: Decision) -> None:
         """Log *decision*, and carry it out, if it changes anything."""
         workers, _ = self._engine.workers()
         if decision.workers == workers:

@@ -10,12 +10,12 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingSettings:
-    """What the rule depends on."""
+    """How the number of workers follows the load."""
 
     minimum: int
     """Workers at least."""
@@ -42,6 +42,22 @@ class ScalingSettings:
     counts as backlog."""
     over_s: float = 15.0
     """Seconds over which rates are averaged: several readings, and reports of processes."""
+    reports_only: bool = False
+    """Whether decisions are reported, and nobody carries them out."""
+
+    @classmethod
+    def of(cls, data: Mapping[str, str]) -> Self | None:
+        """What the *data* of a ConfigMap says; None if the number is fixed, or it is wrong."""
+        try:
+            return cls(
+                minimum=int(data["min"]),
+                maximum=int(data["max"]),
+                up_after_s=float(data["upAfterSeconds"]),
+                down_after_s=float(data["downAfterSeconds"]),
+                reports_only=data["mode"] == "report",
+            )
+        except (KeyError, ValueError):
+            return None
 
 
 class Reading(NamedTuple):

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import structlog
 
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.run.kubernetes.failures import call_failures, reason_of
+from wallaroo.run.kubernetes.scaling_rule import ScalingSettings
 
 KEY = "workers"
 """Key of a fixed number in the ConfigMap."""
-CURRENT, MINIMUM = "current", "min"
-"""Keys of a number that follows the load, and of its lower bound."""
+CURRENT = "current"
+"""Key of a number that follows the load."""
 _WATCH_S = 290
 """Seconds after which a watch is renewed, before a proxy on the way closes it."""
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 15.0
@@ -27,36 +27,6 @@ _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 15.0
 _GONE = 410
 
 log = structlog.get_logger("wallaroo")
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """How the number of workers follows the load."""
-
-    minimum: int
-    """Workers at least."""
-    maximum: int
-    """Workers at most."""
-    reports_only: bool
-    """Whether decisions are reported, and nobody carries them out."""
-    up_after_s: float
-    """See `ScalingSettings`."""
-    down_after_s: float
-    """See `ScalingSettings`."""
-
-    @classmethod
-    def of(cls, data: Mapping[str, str]) -> Self | None:
-        """What the *data* of a ConfigMap says; None if the number is fixed, or it is wrong."""
-        try:
-            return cls(
-                int(data[MINIMUM]),
-                int(data["max"]),
-                data["mode"] == "report",
-                float(data["upAfterSeconds"]),
-                float(data["downAfterSeconds"]),
-            )
-        except (KeyError, ValueError):
-            return None
 
 
 class WorkerCount:
@@ -80,7 +50,7 @@ class WorkerCount:
         self._namespace, self._name = namespace, name
         self._on_change = on_change
         self._known: int | None = None
-        self.scaling: Scaling | None = None
+        self.scaling: ScalingSettings | None = None
         """How the number follows the load; None if it is fixed."""
         self._problem: str | None = None
         self._stopping = threading.Event()
@@ -109,7 +79,7 @@ class WorkerCount:
             )
             raise UsageError(msg)
         self._version = listed.metadata.resource_version
-        self._known, self.scaling = numbers[0], Scaling.of(listed.items[0].data)
+        self._known, self.scaling = numbers[0], ScalingSettings.of(listed.items[0].data)
         return numbers[0]
 
     @property
@@ -184,7 +154,7 @@ class WorkerCount:
 
     def _handle(self, item: Any) -> None:
         data = item.data or {}
-        number, self.scaling = requested(data, self._known), Scaling.of(data)
+        number, self.scaling = requested(data, self._known), ScalingSettings.of(data)
         if number is None:
             log.warning(
                 "workers are not changed",
@@ -206,7 +176,7 @@ def requested(data: Mapping[str, str], known: int | None = None) -> int | None:
         >>> requested(bounds), requested({**bounds, "current": "9"}), requested(bounds, 5)
         (2, 8, 5)
     """
-    scaling = Scaling.of(data)
+    scaling = ScalingSettings.of(data)
     if KEY in data or scaling is None:
         return _positive(data.get(KEY))
     number = _positive(data.get(CURRENT)) or known or scaling.minimum
