@@ -14,12 +14,11 @@ from rich.console import Console
 
 from tests.gateway.dead_letters.test_store import OF_ONE, Stored, call
 from wallaroo.cli.main import _Group
-from wallaroo.cli.receive import _escape
 from wallaroo.errors import ApplicationError
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.observability import logs
 from wallaroo.run.live_view import panel
-from wallaroo.system.printable import printable
+from wallaroo.system.printable import printable, printable_output
 
 NASTY = "a\n12:00:00 [info] forged\r\x1b[2J\x1b]0;title\x07\x9b31m\u202egnp\u2066\u2028\x7f\udc80z"
 UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e\u2066\ud800-\udfff]")
@@ -100,6 +99,6 @@ def test_the_live_view() -> None:
     assert is_safe(captured.get())
 
 
-def test_outputs_that_are_received_on_a_terminal() -> None:
-    shown = _escape(b"a\x1b[2J\xff\nb\n").decode()
-    assert shown == "a\\x1b[2J\\udcff\nb\n"
+def test_outputs_on_a_terminal() -> None:
+    shown = printable_output(b"a\x1b[2J\xff\nb\n").decode()
+    assert shown == "a\\x1b[2J\\xff\nb\n"

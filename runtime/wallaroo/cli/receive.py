@@ -16,7 +16,7 @@ from wallaroo.cli.option_types import AddressType
 from wallaroo.cli.streams import Cutter, FramingName, TransferProgress
 from wallaroo.errors import FrameError, RuntimeFailure
 from wallaroo.system.binding import listening_socket, why_not_bound
-from wallaroo.system.printable import printable, printable_lines
+from wallaroo.system.printable import printable, printable_output
 from wallaroo.wire.numbered import NUMBER, SequenceCutter
 
 _READ_BYTES = 256 * 1024
@@ -146,15 +146,10 @@ class _Reception:
             messages = messages[: self._count - self._progress.messages]
         data = b"".join(messages)
         if self._to is not None and data:
-            self._to.write(_escape(data) if self._on_terminal else data)
+            self._to.write(printable_output(data) if self._on_terminal else data)
             self._to.flush()  # others may be reading it
         if isinstance(cutter, SequenceCutter) and piece:
             with contextlib.suppress(OSError):  # unacknowledged outputs are sent again
                 connection.sendall(NUMBER.pack(cutter.last - (arrived - len(messages))))
         self._progress.add(len(messages), len(data))
         return bool(piece)
-
-
-def _escape(data: bytes) -> bytes:
-    """*data* without control characters except line feeds."""
-    return printable_lines(data.decode("utf-8", "surrogateescape")).encode()

@@ -24,7 +24,7 @@ from wallaroo.model.order import merged
 from wallaroo.model.tables import reading_order
 from wallaroo.run.state.transfer import written_entity
 from wallaroo.run.user_output import reported_exits, reserved_stdout
-from wallaroo.system.printable import counted, printable, printable_lines
+from wallaroo.system.printable import counted, printable, printable_output
 from wallaroo.testing import HintWarning, Simulation, messages_of
 from wallaroo.testing import simulate as run
 from wallaroo.testing._letters import places_of
@@ -110,7 +110,7 @@ def simulate(
             outputs = [one if one.endswith(b"\n") else one + b"\n" for one in outputs]
         data = b"".join(outputs)
         if out.isatty():
-            data = printable_lines(data.decode("utf-8", "surrogateescape")).encode()
+            data = printable_output(data)
         out.buffer.write(data)
         for name, entities in result.state.items() if show_state else ():
             for key, entity in entities.items():

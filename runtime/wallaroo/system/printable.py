@@ -44,6 +44,16 @@ def printable_lines(text: str) -> str:
     return _LINES.sub(_escaped, text)
 
 
+def printable_output(data: bytes) -> bytes:
+    r"""Escape *data*, which should be UTF-8, except for its line feeds.
+
+    Example:
+        >>> printable_output(b"a\xff\n\x1bb")
+        b'a\\xff\n\\x1bb'
+    """
+    return printable_lines(data.decode("utf-8", "backslashreplace")).encode()
+
+
 def printable_json(text: str) -> str:
     r"""Escape JSON *text* without changing its meaning or its line feeds.
 

@@ -10,7 +10,7 @@ import structlog
 
 from wallaroo.api.connectors import OutputSink
 from wallaroo.system import standard_output
-from wallaroo.system.printable import printable_lines
+from wallaroo.system.printable import printable_output
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -50,7 +50,7 @@ class PrintSink(OutputSink):
         if not self._has_reader:
             return
         if self._is_terminal:
-            lines = printable_lines(lines.decode("utf-8", "backslashreplace")).encode()
+            lines = printable_output(lines)
         rest = memoryview(lines)
         while rest:
             try:
