@@ -15,10 +15,10 @@ from types import FrameType
 from typing import Any
 
 from wallaroo.errors import UsageError, WallarooParameterError
+from wallaroo.system.binding import MAX_PORT
 
 STANDARD = "-"
 """The host of a source that reads standard input, and of a sink that prints."""
-_MAX_PORT = 65_535
 _UNPACK = dis.opmap["UNPACK_SEQUENCE"]
 _TARGETS = 2
 _TARGETS_WITH_NAME = 3
@@ -131,8 +131,8 @@ def parse_address(text: str, option: str) -> Address:
     if not _is_valid_host(host):
         msg = f"{option}: {text!r} has an invalid host name: each label must have 1 to 63 bytes"
         raise UsageError(msg)
-    if len(port) > len(str(_MAX_PORT)) or int(port) > _MAX_PORT:
-        msg = f"{option}: {text!r} has an invalid port; the maximum is {_MAX_PORT}"
+    if len(port) > len(str(MAX_PORT)) or int(port) > MAX_PORT:
+        msg = f"{option}: {text!r} has an invalid port; the maximum is {MAX_PORT}"
         raise UsageError(msg)
     return Address(host, port, name if at else None)
 
@@ -179,8 +179,8 @@ def port_of(port: Any) -> int:
     if not is_text and (isinstance(port, bool) or not isinstance(port, int)):
         msg = f"the port is {port!r}; expected a number, such as 7010"
         raise TypeError(msg)
-    if not 0 <= int(port) <= _MAX_PORT:
-        msg = f"the port is {port}; expected a number from 0 to {_MAX_PORT}"
+    if not 0 <= int(port) <= MAX_PORT:
+        msg = f"the port is {port}; expected a number from 0 to {MAX_PORT}"
         raise WallarooParameterError(msg)
     return int(port)
 

@@ -38,6 +38,7 @@ from wallaroo.model.application import Application
 from wallaroo.observability import log_channel, logs
 from wallaroo.run.settings import GatewayProcessSettings, host_and_port
 from wallaroo.system import standard_output
+from wallaroo.system.binding import MAX_PORT
 from wallaroo.system.credentials import forget_token
 from wallaroo.system.lifeline import end_group_with_leader, end_with_stdin
 from wallaroo.system.private_files import private_files, warn_if_open
@@ -71,7 +72,7 @@ OPTIONS = Options(
         chunks_port=Option(
             "--chunks-port",
             metavar="PORT",
-            type=click.IntRange(0, 65535),
+            type=click.IntRange(0, MAX_PORT),
             show_default="any free port, if --token-file is given",
             help="Port for the engine's processes, on the host of --listen.",
         ),

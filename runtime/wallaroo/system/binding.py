@@ -14,6 +14,7 @@ _REMEDIES = {
     errno.EADDRNOTAVAIL: "use an address of this machine for {option}, or 0.0.0.0 for all",
     errno.EACCES: "choose a port above 1023 with {option}, or grant this process the permission",
 }
+MAX_PORT = 65_535
 _REMEDY = "choose another address with {option}"
 
 

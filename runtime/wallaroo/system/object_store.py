@@ -14,6 +14,7 @@ from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.system.binding import MAX_PORT
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, S3FileSystem
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 SCHEME = "s3a://"
 """How the location of an object begins, as Hadoop writes it."""
 _LOCATION = re.compile(r"s3a:/(/[a-z0-9][a-z0-9.-]+(?:/[A-Za-z0-9_~+=@,-][A-Za-z0-9._~+=@,-]*)+)/?")
-_ENDPOINT = re.compile(r"https?://(\[[0-9a-fA-F:]+\]|[^/@?#:\[\]]+)(:[0-9]{1,5})?/?")
+_ENDPOINT = re.compile(r"https?://(\[[0-9a-fA-F:]+\]|[^/@?#:\[\]]+)(?::([0-9]{1,5}))?/?")
 _REFUSALS = ("HTTP status 403", "ACCESS_DENIED", "INVALID_ACCESS_KEY", "INVALID_CLIENT_TOKEN")
 """Parts of what the SDK says where credentials are missing, wrong, or permit too little."""
 _PIECE = 8 * 1024**2
@@ -214,10 +215,15 @@ def endpoint() -> str | None:
     """
     name = next(filter(os.environ.get, ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")), "")
     url = os.environ.get(name)
-    if url and _ENDPOINT.fullmatch(url) is None:  # it may contain a password
+    if not url:
+        return None
+    if (found := _ENDPOINT.fullmatch(url)) is None:  # it may contain a password
         msg = f"the environment variable {name} is not http://HOST:PORT or https://HOST:PORT"
         raise UsageError(msg)
-    return url.rstrip("/") if url else None
+    if int(found[2] or 0) > MAX_PORT:
+        msg = f"the environment variable {name} has an invalid port; the maximum is {MAX_PORT}"
+        raise UsageError(msg)
+    return url.rstrip("/")
 
 
 def region() -> str | None:
