@@ -214,6 +214,11 @@ def test_a_query_waits_for_room_on_its_disk_and_counts_no_failure(
     assert (engine.lack, engine.interruption()) == (full[0], f"the query waits: {full[0]}")
     told = [(log["log_level"], log["event"], log["reason"]) for log in logs]
     assert told == [("warning", "query waits", full[0])]
+    monkeypatch.setattr(supervised_query, "_TELL_AGAIN_S", 0.0)
+    with capture_logs() as logs:
+        full[0] = "the disk of /state is still full"
+        assert [engine.failure() for _ in range(3)] == [None] * 3
+    assert [log["reason"] for log in logs] == [full[0]] * 3
     full.clear()
     assert engine.failure() is None
     assert (len(starts), engine.lack, engine.interruption()) == (2, None, None)

@@ -24,6 +24,8 @@ _DAMAGED_S = 600.0
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 _LOOK_AGAIN_S = 0.2
 """Pause before a query is started again that lacked something."""
+_TELL_AGAIN_S = 300.0
+"""Seconds after which it is logged again what a query lacks."""
 
 
 class NotYet(Exception):
@@ -98,6 +100,8 @@ class SupervisedQuery:
         """Whether the next start follows no failure."""
         self._lacks = ""
         """What the query lacks, as last logged; empty if nothing."""
+        self._tell_at = 0.0
+        """When to log it again."""
         self._running: Query = _NotStarted()
         try:
             self._running = start(self.worked)
@@ -176,9 +180,10 @@ class SupervisedQuery:
         return self._start(self.worked)
 
     def _wait(self, reason: NotYet) -> None:
-        self._restart_at = time.monotonic() + _LOOK_AGAIN_S
-        if str(reason) != self._lacks:
-            self._lacks = str(reason)
+        now = time.monotonic()
+        self._restart_at = now + _LOOK_AGAIN_S
+        if str(reason) != self._lacks or now >= self._tell_at:
+            self._lacks, self._tell_at = str(reason), now + _TELL_AGAIN_S
             tell = log.warning if isinstance(reason, NoRoom) else log.info
             tell("query waits", reason=str(reason))
 
