@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +20,17 @@ _S3 = re.compile("s3[an]?://", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-class LocalPath(click.Path):
-    """A path of this machine, and no URL, of which a folder such as `s3a:` would be made."""
+class PlaceType(click.Path):
+    """A path of this machine, as a click type; a folder such as `s3a:` is not made of a URL.
 
-    _instead = "a path on this machine, or of a volume"
+    Args:
+        stores: Whether a folder of an object store may be given, which becomes an `ObjectPath`.
+        okay: `file_okay` or `dir_okay` of click.
+    """
 
-    def convert(
-        self,
-        value: str | os.PathLike[str],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> Any:
-        """Check *value*."""
-        if _ELSEWHERE.match(text := os.fspath(value)):
-            self.fail(f"{text!r} is a URL; give {self._instead}", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class StatePlace(LocalPath):
-    """A directory of this machine, or a folder of an object store, as `ObjectPath`."""
-
-    _instead = "a path on this machine or of a volume, or s3a://BUCKET/FOLDER"
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path, file_okay=False)
+    def __init__(self, *, stores: bool = False, **okay: bool) -> None:
+        super().__init__(path_type=Path, **okay)
+        self._stores = stores
 
     def convert(
         self,
@@ -53,15 +41,25 @@ class StatePlace(LocalPath):
         """Check *value*."""
         if isinstance(value, ObjectPath):
             return value
-        if (found := _S3.match(text := os.fspath(value))) is None:
-            return super().convert(value, param, ctx)
-        if found[0] != SCHEME:
-            location = SCHEME + text[found.end() :]
-            self.fail(f"{text!r}: write {location} for state on S3", param, ctx)
-        try:
-            return ObjectPath.at(text)
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
+        text = os.fspath(value)
+        if self._stores and (found := _S3.match(text)) is not None:
+            if found[0] != SCHEME:
+                location = SCHEME + text[found.end() :]
+                self.fail(f"{text!r}: write {location} for state on S3", param, ctx)
+            try:
+                return ObjectPath.at(text)
+            except UsageError as error:
+                self.fail(str(error), param, ctx)
+        if _ELSEWHERE.match(text):
+            of = " or of a volume, or s3a://BUCKET/FOLDER" if self._stores else ", or of a volume"
+            self.fail(f"{text!r} is a URL; give a path on this machine{of}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = PlaceType(dir_okay=False)
+"""A file."""
+STATE_PLACE = PlaceType(file_okay=False, stores=True)
+"""A directory, or a folder of an object store."""
 
 
 def on_this_machine(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
@@ -70,12 +68,6 @@ def on_this_machine(ctx: click.Context, param: click.Parameter, value: Any) -> A
         msg = f"{value}: {ctx.command.name} needs a path on this machine, or of a volume"
         raise click.BadParameter(msg, ctx, param)
     return value
-
-
-FILE = LocalPath(path_type=Path, dir_okay=False)
-"""A file, as a click type."""
-DIRECTORY = LocalPath(path_type=Path, file_okay=False)
-"""A directory, as a click type."""
 
 
 class NumberType(click.FloatRange):
@@ -94,45 +86,47 @@ class NumberType(click.FloatRange):
         return number
 
 
-class AddressType(click.ParamType):  # type: ignore[type-arg]
-    """`HOST:PORT`, as a click type."""
+class TextType(click.ParamType):  # type: ignore[type-arg]
+    """Text that a function parses, as a click type.
 
-    name = "HOST:PORT"
+    Args:
+        name: What to write, as the help shows it.
+        parse: Parses it, or raises `UsageError`.
+    """
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Address:
-        """Parse *value*, unless it is an address already."""
-        if isinstance(value, Address):
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse *value*, unless that has been done."""
+        if not isinstance(value, str):
             return value
-        option = param.opts[0] if param else "address"
         try:
-            return parse_address(str(value), option)
-        except UsageError as error:  # click names the option, too
-            self.fail(str(error).removeprefix(f"{option}: "), param, ctx)
-
-
-class LevelsType(click.ParamType):  # type: ignore[type-arg]
-    """Log levels, as a click type."""
-
-    name = "LEVELS"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check *value*."""
-        try:
-            parse_levels(value)
+            return self._parse(value)
         except UsageError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
+            self.fail(str(error).removeprefix("address: "), param, ctx)
 
 
-class SettingType(click.ParamType):  # type: ignore[type-arg]
-    """`KEY=VALUE`, as a click type."""
+def _address(text: str) -> Address:
+    return parse_address(text, "address")
 
-    name = "KEY=VALUE"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check *value*."""
-        if "=" not in value:
-            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
-        return str(value)
+def _levels(text: str) -> str:
+    parse_levels(text)
+    return text
+
+
+def _setting(text: str) -> str:
+    if "=" not in text:
+        msg = f"{text!r} is not KEY=VALUE"
+        raise UsageError(msg)
+    return text
+
+
+ADDRESS = TextType("HOST:PORT", _address)
+"""An address."""
+LEVELS = TextType("LEVELS", _levels)
+"""Log levels."""
+SETTING = TextType("KEY=VALUE", _setting)
+"""A setting."""

@@ -10,12 +10,12 @@ import click
 from wallaroo.api.addresses import optional_addresses
 from wallaroo.cli.option_tree import Decorator, Option, Options, Part
 from wallaroo.cli.option_types import (
+    ADDRESS,
     FILE,
-    AddressType,
-    LevelsType,
+    LEVELS,
+    SETTING,
+    STATE_PLACE,
     NumberType,
-    SettingType,
-    StatePlace,
     on_this_machine,
 )
 from wallaroo.engine.settings import EngineSettings
@@ -89,13 +89,13 @@ class ApplicationOptions(Part):
 APPLICATION = ApplicationOptions()
 LOG_LEVEL = Option(
     "--log-level",
-    type=LevelsType(),
+    type=LEVELS,
     help="Lowest level of log events to show: debug, info, warning or error; optionally by "
     "part (driver, gateway, worker, spark, application), as in info,spark=debug.",
 )
 STATE_DIR = Option(
     "--state-dir",
-    type=StatePlace(),
+    type=STATE_PLACE,
     callback=on_this_machine,
     help="State directory of the application, which resumes where it stopped when it is "
     "started with the same directory. `run`, `driver`, `check`, `state show` and `state export` "
@@ -122,7 +122,7 @@ ACCEPT_LOST_JOURNAL = Option(
 )
 HEALTH = Option(
     "--health",
-    type=AddressType(),
+    type=ADDRESS,
     help="Address of the health endpoints: /healthz, /readyz, /status.",
     write=host_and_port,
 )
@@ -130,7 +130,7 @@ DASHBOARD = Options(
     DashboardSettings,
     address=Option(
         "--ui",
-        type=AddressType(),
+        type=ADDRESS,
         help="Address of the dashboard and /metrics; anyone who can reach it can view them, "
         "unless there is a token and it is not a loopback address. If the port is in use, another "
         "one is chosen.",
@@ -178,7 +178,7 @@ MAX_ENTITY = Option(
 )
 SPARK_SETTINGS = Option(
     "--conf",
-    type=SettingType(),
+    type=SETTING,
     multiple=True,
     help="Spark setting; may be repeated.",
     read=lambda texts: dict(text.split("=", 1) for text in texts),
@@ -196,7 +196,7 @@ ENGINE = Options(
 
 GATEWAY = Option(
     "--gateway",
-    type=AddressType(),
+    type=ADDRESS,
     help="Address of the gateway's internal API. Only the application's own processes should "
     "be able to reach it.",
     write=host_and_port,

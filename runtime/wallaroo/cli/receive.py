@@ -12,7 +12,7 @@ from typing import BinaryIO
 import click
 
 from wallaroo.api.addresses import Address
-from wallaroo.cli.option_types import AddressType
+from wallaroo.cli.option_types import ADDRESS
 from wallaroo.cli.streams import Cutter, FramingName, TransferProgress
 from wallaroo.errors import FrameError, RuntimeFailure
 from wallaroo.system.binding import listening_socket, why_not_bound
@@ -23,7 +23,7 @@ _READ_BYTES = 256 * 1024
 
 
 @click.command()
-@click.option("--listen", type=AddressType(), required=True, help="Address to listen on.")
+@click.option("--listen", type=ADDRESS, required=True, help="Address to listen on.")
 @click.option(
     "--framing",
     type=click.Choice(["frames", "lines", "raw"]),

@@ -15,7 +15,7 @@ from typing import BinaryIO
 import click
 
 from wallaroo.api.addresses import Address
-from wallaroo.cli.option_types import FILE, AddressType, NumberType
+from wallaroo.cli.option_types import ADDRESS, FILE, NumberType
 from wallaroo.cli.streams import U32, Cutter, FramingName, TransferProgress, framing_of
 from wallaroo.client import Sender
 from wallaroo.errors import FrameError, RuntimeFailure, UsageError, reason_of
@@ -35,7 +35,7 @@ _CONNECT_TIMEOUT_S = 10.0
 @click.command()
 @click.argument("file", type=click.File("rb"))
 @click.argument("app", required=False)
-@click.option("--to", "to", type=AddressType(), required=True, help="Address of the source.")
+@click.option("--to", "to", type=ADDRESS, required=True, help="Address of the source.")
 @click.option(
     "--framing",
     type=click.Choice(["frames", "lines", "raw"]),
