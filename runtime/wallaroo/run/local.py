@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -31,6 +30,8 @@ from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.observability.log_channel import Channel
 from wallaroo.observability.logs import relay
+from wallaroo.run.completion import is_done, problem_of_sources
+from wallaroo.run.drain import Drain
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.live_view import LiveView, can_show
 from wallaroo.run.local_gateway import Command, LocalGateway, check_socket_path
@@ -38,7 +39,7 @@ from wallaroo.run.reload.reloader import Refused, Reloader, check_reloadable
 from wallaroo.run.reload.signature import serves_as_before
 from wallaroo.run.reload.trial import Trial, check_that_sources_end
 from wallaroo.run.settings import LocalSettings
-from wallaroo.run.standard_input import StandardInput, source_of
+from wallaroo.run.standard_input import NoInput, StandardInput, source_of
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.location import default_state_dir, directory_of_log, state_here
 from wallaroo.run.state.owner import Claim
@@ -47,8 +48,6 @@ from wallaroo.run.stopping import StopDeadline
 from wallaroo.system.restarts import Restart
 from wallaroo.wire.chunk_messages import News
 
-_MAX_SOURCE_FAILURES = 5
-"""Consecutive failures of a source after which a run with --until-done gives up."""
 _HOLDER = "run"
 """Holder of the gateway's lease. The gateway is a child of this process and has no other driver."""
 
@@ -86,8 +85,7 @@ class LocalRun(Lifecycle):
         self._deadline = StopDeadline(self._signals, limit_s)
         self._reloader: Reloader | None = None
         """Lets the run go on with changed code; None if it is not to."""
-        self._input: StandardInput | None = None
-        """Standard input; None if no source reads it."""
+        self._input = NoInput()
 
     def _start(self) -> dict[str, Any]:
         settings = self._settings
@@ -220,7 +218,7 @@ class LocalRun(Lifecycle):
                 if self._has_input_ended():
                     return None
             elif self._is_done() and self._is_done_after_epoch():
-                return _problem_of_sources(self.status())
+                return problem_of_sources(self.status())
         return None
 
     def drain(self) -> bool:
@@ -236,44 +234,20 @@ class LocalRun(Lifecycle):
         Raises:
             RuntimeFailure: A part failed.
         """
-        starts = self._gateway.starts
-        if self._input is not None:
-            self._input.stop()
-        paused = self._pause.close()
-        self._client.stop_accepting()
-        started = time.monotonic()
-        limit_s, interruption = self._settings.drain_timeout_s, None
-        if paused:
-            self._finish_epoch(started + limit_s)
-        status = self.status()
-        log.info(
-            "stopping",
-            accepted={source.name: source.accepted for source in status.sources},
-            backlog=status.backlog,
-            undelivered=status.undelivered,
+        self._input.stop()
+        drain = Drain(
+            self._client,
+            self._gateway,
+            self._engine,
+            self.status,
+            self._failure,
+            self._signals.received,
+            self._settings.drain_timeout_s,
         )
-        self._signals.received.clear()
-        while True:
-            while not interruption and ((status.backlog and not paused) or status.undelivered):
-                if (failure := self._failure()) is not None:
-                    raise RuntimeFailure(failure)
-                if self._gateway.starts != starts:  # a restarted gateway listens again
-                    starts = self._gateway.starts
-                    self._client.stop_accepting()
-                if self._signals.received.wait(CHECK_INTERVAL_S / 4):
-                    interruption = "another signal arrived"
-                elif time.monotonic() - started > limit_s:
-                    interruption = f"the --drain-timeout of {limit_s:g} s has expired"
-                status = self.status()
-            if not status.backlog:
-                self._finish_epoch(started + limit_s)
-                status = self.status()  # windows may have closed meanwhile
-            if paused or interruption or not (status.backlog or status.undelivered):
-                break
-            self._engine.release()
+        status, reason = drain.run(paused=self._pause.close())
         remaining = status.backlog + status.undelivered
         if remaining:
-            self._warn_of_remaining(status, interruption or "the run is paused")
+            self._warn_of_remaining(status, reason)
         self._stopped = {
             "accepted": {source.name: source.accepted for source in status.sources},
             "delivered": status.delivered,
@@ -283,25 +257,6 @@ class LocalRun(Lifecycle):
             "kept_for_next_start": remaining,
         }
         return not (remaining or self._deadline.has_given_up)
-
-    def _finish_epoch(self, until: float) -> None:
-        """Let Spark have the state as of all that is published, and let nothing else be published.
-
-        Args:
-            until: When to give up, by the monotonic clock.
-
-        Raises:
-            RuntimeFailure: A part failed.
-        """
-        while True:
-            try:
-                self._engine.hold()
-                return self._engine.finish_epoch()
-            except Exception as error:  # Java may have ended, or a process
-                if (failure := self._failure()) is not None:
-                    raise RuntimeFailure(failure) from error
-            if time.monotonic() > until or self._signals.received.wait(CHECK_INTERVAL_S / 4):
-                return None
 
     def _warn_of_remaining(self, status: GatewayStatus, reason: str) -> None:
         away = {sink.name: sink.problem for sink in status.sinks if sink.problem is not None}
@@ -343,27 +298,15 @@ class LocalRun(Lifecycle):
         return self._is_done()
 
     def _is_done(self) -> bool:
-        """Whether nothing more comes of the sources, and all that has come is delivered."""
-        status = self.status()
-        read = self._input.source if self._input is not None and self._input.ended else None
-        failed = any(map(_cannot_continue, status.sources))  # then others may wait for it for good
-        ended = all(
-            source.ended
-            or source.name == read
-            or _cannot_continue(source)
-            or (failed and source.waits)
-            for source in status.sources
-        )
-        return ended and not (status.backlog or status.undelivered or status.waits_for_time)
+        return is_done(self.status(), self._input.source if self._input.ended else None)
 
     def _where(self, source: SourceStatus) -> str:
         """Where the messages of *source* come from, for people."""
-        is_input = self._input is not None and self._input.source == source.name
-        return "standard input" if is_input else source.where
+        return "standard input" if source.name == self._input.source else source.where
 
     def _has_input_ended(self) -> bool:
         """Whether standard input has ended, and everything that came of it is delivered."""
-        if self._input is None or not self._input.ended:
+        if not self._input.ended:
             return False
         status = self.status()
         waiting = sum(one.backlog for one in status.sources if one.name == self._input.source)
@@ -390,9 +333,7 @@ class LocalRun(Lifecycle):
             return "a process did not respond to the stop"
         if self._gateway.failure is not None:
             return self._gateway.failure
-        if self._input is not None and self._input.failure is not None:
-            return self._input.failure
-        return self._engine.failure()
+        return self._input.failure or self._engine.failure()
 
     def _collect_logs(self, scratch: Path) -> None:
         """Log what the processes of this run log and print."""
@@ -466,10 +407,10 @@ class LocalRun(Lifecycle):
             source = source_of(application, secret=self._settings.has_source_tls)
         except UsageError as error:
             raise Refused(str(error)) from error
-        before = "no source" if self._input is None else f"source {self._input.source!r}"
-        after = "no source" if source is None else f"source {source.name!r}"
+        before, after = self._input.source, None if source is None else source.name
         if before != after:
-            msg = f"{before} reads standard input, and with this code {after}: start the run again"
+            old, new = (f"source {one!r}" if one else "no source" for one in (before, after))
+            msg = f"{old} reads standard input, and with this code {new}: start the run again"
             raise Refused(msg)
 
     def _replace_gateway(self, reference: ApplicationRef, application: Application) -> None:
@@ -483,19 +424,3 @@ class LocalRun(Lifecycle):
             if self._gateway.failure is not None:
                 raise
             raise Refused(str(error)) from error
-
-
-def _problem_of_sources(status: GatewayStatus) -> str | None:
-    """Why sources will not end, or have ended early; None if none has."""
-    problems = [
-        f"source {source.name!r} ({source.where}) cannot continue: {source.problem}"
-        for source in status.sources
-        if _cannot_continue(source)
-    ]
-    return "; ".join(problems) or None
-
-
-def _cannot_continue(source: SourceStatus) -> bool:
-    if source.ended:
-        return source.problem is not None
-    return source.failures >= _MAX_SOURCE_FAILURES

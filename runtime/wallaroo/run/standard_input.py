@@ -48,7 +48,21 @@ def source_of(application: Application, *, secret: bool) -> StandardInputSource 
     return found[0] if found else None
 
 
-class StandardInput:
+class NoInput:
+    """Stands for standard input where no source reads it."""
+
+    source: str | None = None
+    """Name of the source that gets the lines."""
+    ended = False
+    """Whether no more lines will come, and all are accepted."""
+    failure: str | None = None
+    """Why no more lines are read although there may be; None if it did not fail."""
+
+    def stop(self) -> None:
+        """Read no more."""
+
+
+class StandardInput(NoInput):
     """Sends the lines of standard input to a source, each accepted exactly once.
 
     A gateway that is killed meanwhile gets again what it had not accepted. What is too long becomes
@@ -62,10 +76,6 @@ class StandardInput:
 
     def __init__(self, source: StandardInputSource, address: str, descriptor: int = 0) -> None:
         self.source = source.name
-        self.ended = False
-        """Whether no more lines will come, and all are accepted."""
-        self.failure: str | None = None
-        """Why no more lines are read although there may be; None if it did not fail."""
         self._framing = source.framing
         self._stopping = False
         self._descriptor = os.dup(descriptor)
@@ -74,7 +84,7 @@ class StandardInput:
         threading.Thread(target=self._run, name="stdin", daemon=True).start()
 
     def stop(self) -> None:
-        """Read no more."""
+        """See `NoInput.stop`."""
         self._stopping = True
         self._sender.close()
 
