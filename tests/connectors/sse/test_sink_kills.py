@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from tests.connectors.child_gateway import child_gateway
 from tests.gateway.harness import outputs
 from tests.gateway.stand_in import StandIn
@@ -26,7 +24,8 @@ def application_setup(args):
     sink = wallaroo.SSESinkConfig("127.0.0.1", args[0], wallaroo.encoder(str))
     return wallaroo.build_application("kills", source.to_sink(sink))
 """
-KILLS = 4
+WAITS = [True, False] * 2
+"""Before each kill, whether the viewer is there; else the gateway is killed while it delivers."""
 EPOCHS = 25
 """Epochs before each kill."""
 
@@ -83,8 +82,7 @@ def publish(engine: StandIn, epoch: int) -> None:
     engine.publish(made)
 
 
-@pytest.mark.parametrize("wait", [True, False])
-def test_a_viewer_that_comes_back_has_every_output_once(wait: bool) -> None:
+def test_a_viewer_that_comes_back_has_every_output_once() -> None:
     address = free_address()
     port = address.rpartition(":")[2]
     with tempfile.TemporaryDirectory() as name, StandIn.at(name) as engine:
@@ -93,13 +91,14 @@ def test_a_viewer_that_comes_back_has_every_output_once(wait: bool) -> None:
         with gateway(directory, port):
             viewer = Viewer(address)
             wait_until(lambda: viewer.connections, "the viewer")
-        for turn in range(KILLS):
+        for wait in WAITS:
+            seen = viewer.connections
             with gateway(directory, port):
                 for _ in range(EPOCHS):
                     publish(engine, epoch)
                     epoch += 1
-                if wait:  # else the gateway is killed while it delivers
-                    wait_until(partial(viewer.has_connected, turn + 2), "the viewer")
+                if wait:
+                    wait_until(partial(viewer.has_connected, seen + 1), "the viewer")
         with gateway(directory, port) as client:
             wait_until(lambda: len(viewer.texts) >= 3 * epoch, "all outputs")
             wait_until(lambda: not client.status().undelivered, "the delivery of everything")
