@@ -24,6 +24,8 @@ MISBEHAVING = ROOT / "tests" / "applications" / "misbehaving.py"
 ASKING = ROOT / "tests" / "applications" / "asking.py"
 KILLING = ROOT / "tests" / "applications" / "killing.py"
 LARGE = ROOT / "tests" / "applications" / "large.py"
+MYPY_CACHES = Path.home() / ".cache" / "wallaroo-tests" / "mypy"
+"""What mypy keeps from one run of the tests to the next, in a directory for each set of options."""
 
 PATIENCE_S = 150.0
 """Far more than anything here takes: it ends a test that would wait for ever."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from mypy import api
 
-from tests.helpers import ROOT
+from tests.helpers import MYPY_CACHES, ROOT
 
 CASES = ROOT / "tests" / "typing"
 _TOLD = re.compile(r"^.*?:(\d+): (error|note): (.*?)(?:  \[[a-z-]+\])?$")
@@ -30,7 +30,10 @@ def due(file: Path) -> dict[int, str]:
 
 def told(file: Path, *options: str) -> dict[int, str]:
     """What mypy tells of *file*, by line: errors and revealed types, without modules' names."""
-    report, problems, _ = api.run(["--no-error-summary", "--config-file=", *options, str(file)])
+    kept = f"--cache-dir={MYPY_CACHES / '-'.join(['typing', *options])}"
+    report, problems, _ = api.run(
+        ["--no-error-summary", "--config-file=", kept, *options, str(file)]
+    )
     assert not problems
     found: dict[int, str] = {}
     for line in report.splitlines():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.helpers import ROOT
+from tests.helpers import MYPY_CACHES, ROOT
 from tests.spark.harness import Receiver, run, send
 from wallaroo.cli.main import main
 
@@ -30,10 +30,10 @@ def python(*arguments: object, directory: Path) -> str:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def mypy_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def mypy_cache() -> Iterator[None]:
     """One cache of mypy for all that is made here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MYPY_CACHE_DIR", str(tmp_path_factory.mktemp("mypy")))
+        patch.setenv("MYPY_CACHE_DIR", str(MYPY_CACHES / "new"))
         yield
 
 
