@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,16 @@ from wallaroo.engine.spark.class_cache import cache_of, remove_outdated, using
 from wallaroo.engine.spark.java import class_path, find_java, java_command
 
 
-def test_java_takes_the_cache_that_setup_made() -> None:
+def test_java_takes_the_cache_that_setup_made(tmp_path: Path) -> None:
     java, more = find_java(), [jar()]
     if not (options := using(java, class_path(more))):
         pytest.skip("`wallaroo warm-up` has not run")
-    command = java_command(java, "64m", ["-XX:AOTMode=on", *options], more)
-    told = subprocess.run([*command, "-version"], capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stdout + told.stderr
+    with zipfile.ZipFile(tmp_path / "other.jar", "w") as other:
+        other.writestr("content", "")
+    for jars in (more, [*more, tmp_path / "other.jar"]):  # as those for S3
+        command = java_command(java, "64m", ["-XX:AOTMode=on", *options], jars)
+        told = subprocess.run([*command, "-version"], capture_output=True, text=True, check=False)
+        assert told.returncode == 0, told.stdout + told.stderr
 
 
 def test_other_jars_have_no_cache(tmp_path: Path) -> None:

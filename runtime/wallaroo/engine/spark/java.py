@@ -178,7 +178,7 @@ class Java:
     Args:
         memory: Maximum heap size, in the format of `-Xmx`.
         options: Additional options of the virtual machine.
-        jars: Additional jars.
+        jars: Additional jars, the engine's first.
 
     Raises:
         UsageError: No suitable Java is installed, or it cannot be started.
@@ -194,7 +194,8 @@ class Java:
         records = any(option.startswith("-XX:AOTMode=") for option in options)
         # what it has recorded is written at its end
         self._end_timeout_s = None if records else _END_TIMEOUT_S
-        cached = [] if records else using(java, class_path(jars))
+        # Java takes a cache of the first jars of a class path, too: those for S3 come last
+        cached = [] if records else using(java, class_path(jars[:1]))
         self._home = home_of(java)
         self._directory = tempfile.TemporaryDirectory(prefix="wallaroo-java-")
         self._connection_file = Path(self._directory.name, "connection")
