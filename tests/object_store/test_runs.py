@@ -24,10 +24,12 @@ from tests.spark.harness import (
     kill_gateway,
     processes,
 )
-from tests.spark.test_restart import SOURCE, WORDS, Sender, accepted, mid_stream
+from tests.spark.test_restart import SOURCE, Sender, accepted, mid_stream
 from wallaroo.system.object_store import ObjectPath
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("jars")]
+
+WORDS = 12_000
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def commits(state: ObjectPath) -> int:
 def test_kills_lose_and_double_nothing_and_commands_read_the_state(
     app: Path, folder: ObjectPath
 ) -> None:
-    sender = Sender()
+    sender = Sender(WORDS)
     with Receiver("lines") as receiver:
         with mid_stream(run(app, receiver, folder), receiver, sender, WORDS // 3) as running:
             wait_until(lambda: commits(folder) > 0, "an epoch")
@@ -103,6 +105,10 @@ def test_kills_lose_and_double_nothing_and_commands_read_the_state(
     assert "start with --accept-lost-journal" in refused.stderr
 
 
+def _expired(_method: str, _path: str) -> str:
+    return "ExpiredToken"
+
+
 def _slow(method: str, _path: str) -> str | None:
     return "late" if method == "PUT" else None
 
@@ -122,37 +128,23 @@ def _broken(_method: str, _path: str) -> str:
 def test_a_store_that_fails_delays_epochs_and_loses_nothing(
     app: Path, folder: ObjectPath, network: Proxy
 ) -> None:
-    sender, faults = Sender(), [_slow, _throttled, _cut_off, _broken]
-    ends = [WORDS // 5 * part for part in range(1, 6)]
+    sender, faults = Sender(WORDS), [_expired, _slow, _throttled, _cut_off, _broken]
+    ends = [WORDS // 6 * part for part in range(1, 7)]
     with Receiver("lines") as receiver, run(app, receiver, folder) as running:
         sender.send(running.sources[SOURCE], 0, ends[0])
         receiver.wait_for(2 * ends[0])
+        wait_until(lambda: commits(folder) > 0, "an epoch")
         for fault, start, end in zip(faults, ends, ends[1:], strict=False):
             before, seen = commits(folder), network.faults.total()
             network.fail(fault)
             sender.send(running.sources[SOURCE], start, end)
             wait_until(partial(_more_than, seen, network.faults.total), "a fault")
+            if fault == _expired:
+                waits = running.wait_for_event("query waits", PATIENCE_S)
+                assert f"refuses {folder}/checkpoint: check the credentials" in waits["reason"]
             network.heal()
             receiver.wait_for(2 * end)
             wait_until(partial(_more_than, before, partial(commits, folder)), "an epoch")
-        assert running.stop() == 0
-    check_counts(sender, receiver.messages)
-
-
-def test_credentials_that_end_are_told_until_there_are_others(
-    app: Path, folder: ObjectPath, network: Proxy
-) -> None:
-    sender = Sender()
-    with Receiver("lines") as receiver, run(app, receiver, folder) as running:
-        sender.send(running.sources[SOURCE], 0, WORDS // 2)
-        receiver.wait_for(WORDS)
-        wait_until(lambda: commits(folder) > 0, "an epoch")
-        network.fail(lambda *_: "ExpiredToken")
-        sender.send(running.sources[SOURCE], WORDS // 2)
-        waits = running.wait_for_event("query waits", PATIENCE_S)
-        assert f"refuses {folder}/checkpoint: check the credentials" in waits["reason"]
-        network.heal()
-        receiver.wait_for(2 * WORDS)
         assert running.stop() == 0
     check_counts(sender, receiver.messages)
     assert "not-a-secret-at-all" not in json.dumps(running.events)
@@ -162,7 +154,7 @@ def test_credentials_that_end_are_told_until_there_are_others(
 def test_executors_share_the_state_and_one_that_is_killed_loses_nothing(
     app: Path, folder: ObjectPath
 ) -> None:
-    sender, master = Sender(), ("--master", "local-cluster[2,4,1024]")
+    sender, master = Sender(WORDS), ("--master", "local-cluster[2,4,1024]")
     with Receiver("lines") as receiver, run(app, receiver, folder, *master) as running:
         sender.send(running.sources[SOURCE], 0, WORDS // 2)
         receiver.wait_for(WORDS)

@@ -36,14 +36,19 @@ WORDS = 40_000
 
 
 class Sender:
-    """Sends words on one connection until it breaks; can go on behind what was accepted."""
+    """Sends words on one connection until it breaks; can go on behind what was accepted.
 
-    def __init__(self) -> None:
-        self.payloads = [b"w%d x" % (n % 400) for n in range(WORDS)]
+    Args:
+        messages: How many there are, each of two words.
+    """
 
-    def send(self, address: str, start: int, end: int = WORDS) -> None:
+    def __init__(self, messages: int = WORDS) -> None:
+        self.payloads = [b"w%d x" % (n % 400) for n in range(messages)]
+
+    def send(self, address: str, start: int, end: int | None = None) -> None:
         """Send messages number *start* to *end*, for as long as the other side takes them."""
         host, port = address.rsplit(":", 1)
+        end = len(self.payloads) if end is None else end
         with socket.create_connection((host, int(port))) as connection:
             try:
                 for place in range(start, end, 50):
