@@ -11,6 +11,7 @@ from benchmarks.intake import intake
 from benchmarks.joins import joins
 from benchmarks.kafka.figures import kafka
 from benchmarks.protection import measured as protection
+from benchmarks.reading import reading
 from benchmarks.stages import stages
 from benchmarks.timed import timed
 
@@ -25,6 +26,7 @@ GROUPS: dict[str, Group] = {
     "floor": figures.floor,
     "latency": figures.latencies,
     "steady": figures.steady,
+    "reading": reading,
     "contention": figures.contention,
     "publishing": figures.publishing,
     "stages": stages,

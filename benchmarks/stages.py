@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import random
 import statistics
 import tempfile
@@ -35,6 +36,9 @@ _FEWEST, _MOST = 8, 400
 _SYMBOLS = streams.symbols()
 _INPUTS = {"market_spread": "127.0.0.1:0,127.0.0.1:0", "word_count": "127.0.0.1:0"}
 
+_READABLE, _SILENT = os.open(os.devnull, os.O_RDONLY), os.eventfd(0)
+"""File descriptors of which `poll` says that they can be read, and that they cannot."""
+
 Blocks = Callable[[int], Sequence[tuple[int, bytes, int]]]
 """From the messages of a chunk to its blocks: source, framed messages and their number."""
 
@@ -59,6 +63,7 @@ class _Frames:
 
     def __init__(self, given: Sequence[bytes] = ()) -> None:
         self._given = iter(given)
+        self._descriptor = _READABLE if given else _SILENT
         self.taken_s: list[float] = []
         """Processor time for each of *given*."""
         self.sent: list[list[bytes]] = [[]]
@@ -66,7 +71,7 @@ class _Frames:
         self._began: float | None = None
         self._rest = b""
 
-    def recv(self, size: int, /) -> bytes:
+    def recv(self, size: int, _flags: int = 0, /) -> bytes:
         if not self._rest:
             if self._began is not None:
                 self.taken_s.append(time.thread_time() - self._began)
@@ -84,7 +89,7 @@ class _Frames:
         raise NotImplementedError
 
     def fileno(self) -> int:
-        return -1
+        return self._descriptor
 
     def shutdown(self, how: int, /) -> None:
         pass

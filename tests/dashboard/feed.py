@@ -25,6 +25,7 @@ from wallaroo.model.application import Application
 from wallaroo.system.restarts import Restart
 from wallaroo.testing import load
 from wallaroo.wire.chunk_messages import Publication
+from wallaroo.wire.look_ups import LookUp
 
 PIPELINE = "Split and Count"
 """The one pipeline of Word Count, which is also the name of its source and its sink."""
@@ -156,8 +157,10 @@ class Feed:
         self.replay_letters = self.dead_letters.replay_letters
         self.drop_letters = self.dead_letters.drop_letters
         self.pause = Pausing(self)
-        self.entities: Mapping[str, Any] = {"commit": None, "entities": []}
-        """What looking up the key `z` yields."""
+        self.entities: list[dict[str, Any]] = []
+        """What looking up the key `z`, or any page, yields."""
+        self.asked: list[Sequence[LookUp]] = []
+        """What was looked up, call by call."""
         self._next = self._polled = Report()
 
     def set(self, seconds: float = 0.0, **changes: Any) -> None:
@@ -202,9 +205,13 @@ class Feed:
     def interruption(self) -> str | None:
         return self._polled.interruption
 
-    def look_up(self, key: str) -> Mapping[str, Any]:
+    def look_up(self, asked: Sequence[LookUp]) -> Sequence[dict[str, Any]]:
         self.check()
-        return self.entities if key == "z" else {**self.entities, "entities": []}
+        self.asked.append(asked)
+        return [
+            {"found": self.entities if one.key in {"z", None} else [], "position": 7, "next": None}
+            for one in asked
+        ]
 
 
 @dataclass

@@ -207,9 +207,7 @@ def test_a_key_is_looked_up_in_the_state(page: Page) -> None:
     page.get_by_label("key", exact=True).fill("z")
     page.keyboard.press("Enter")
     result = page.locator("#state-result")
-    expect(result).to_have_text(
-        re.compile(r"^1 entity found, as of epoch \d+, committed \w+ \d+, ")
-    )
+    expect(result).to_have_text(re.compile(r"^1 entity found, as of offset [\d,]+\.$"))
     entity = page.get_by_role("region", name="Entity of word totals")
     assert json.loads(entity.inner_text()) == {
         "$class": "application:WordTotals",
@@ -217,7 +215,7 @@ def test_a_key_is_looked_up_in_the_state(page: Page) -> None:
     }
     page.get_by_label("key", exact=True).fill("<b>")
     page.get_by_role("button", name="Look up").click()
-    expect(result).to_have_text(re.compile(r"^No entity has the key <b>, as of epoch "))
+    expect(result).to_have_text(re.compile(r"^No entity has the key <b>, as of offset "))
     expect(entity).to_have_count(0)
 
 

@@ -175,22 +175,6 @@ def test_the_metrics_are_those_of_the_run_in_the_format_of_prometheus(
     assert samples["wallaroo_workers_alive",] == 1
 
 
-def test_a_key_is_looked_up_in_the_state(feed: Feed, viewer: Viewer) -> None:
-    found = {"state": "word totals", "key": "z", "entity": {"word_totals": {"zebra": 2}}}
-    feed.entities = {"commit": {"epoch": 3, "at": START}, "entities": [found]}
-    assert viewer.ask("/state?key=z").json == feed.entities
-    for path in ("/state?key=a", "/state?key=%00%ff", "/state?key=", "/state"):
-        assert viewer.ask(path).json == {**feed.entities, "entities": []}
-
-
-def test_an_entity_is_shown_even_if_it_contains_what_json_lacks(feed: Feed, viewer: Viewer) -> None:
-    numbers = [float("nan"), float("inf"), float("-inf"), 1.5, None]
-    feed.entities = {"commit": None, "entities": [{"entity": {"n": numbers, "half": "\ud800"}}]}
-    (found,) = viewer.ask("/state?key=z").json["entities"]
-    assert found["entity"]["n"] == ["NaN", "Infinity", "-Infinity", 1.5, None]
-    assert found["entity"]["half"] == "\ud800"
-
-
 def test_while_the_gateway_is_away_requests_fail_with_the_reason_and_the_last_result_stays(
     feed: Feed, viewer: Viewer
 ) -> None:

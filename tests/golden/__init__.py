@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.program import Program
-from wallaroo.engine.spark.checkpoint.reader import committed_state
+from wallaroo.engine.spark.checkpoint.epochs import last_commit
+from wallaroo.engine.spark.checkpoint.reader import read_buckets
+from wallaroo.engine.stored import SavedState
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.state.directory import FORMAT
 
@@ -77,7 +80,11 @@ ALL = {
 def entities(session: SparkSession, directory: Path, golden: Golden) -> list[Entity]:
     """The entities of the state in *directory*, as `wallaroo state` reads them."""
     program = Program(golden.application.load(), BUCKETS)
-    saved = committed_state(session, directory / "checkpoint", program)
+    serializer, checkpoint = EntitySerializer.of(program), directory / "checkpoint"
+    commit = last_commit(checkpoint)
+    assert commit is not None
+    buckets = read_buckets(session, checkpoint, commit.epoch, serializer)
+    saved = SavedState(serializer, buckets, commit)
     found = list(saved.entities())
     assert not saved.unloaded, saved.unloaded
     return found

@@ -31,11 +31,12 @@ def output(key: str, *mib: int) -> bytes:
     return told(key, content).encode()
 
 
-def looked_up(running: BackgroundRun, key: str) -> list[Any]:
-    """What the dashboard tells of *key*, for which all of the state is read."""
+def looked_up(running: BackgroundRun, key: str) -> dict[str, Any]:
+    """What the dashboard tells of *key*."""
     (url,) = [event["dashboard"] for event in running.events if event["event"] == "ready"]
     with urllib.request.urlopen(f"{url}state?key={key}", timeout=PATIENCE_S) as answer:
-        return [one["entity"]["content"] for one in json.load(answer)["entities"]]
+        (found,) = json.load(answer)["entities"]
+    return dict(found)
 
 
 def test_large_entities_and_messages_pass_through_a_small_heap_and_survive_a_kill(
@@ -74,5 +75,6 @@ def test_large_entities_and_messages_pass_through_a_small_heap_and_survive_a_kil
                 send(running.sources[SOURCE], looks)
                 found = receiver.wait_for(before + len(looks))
                 assert Counter(found[before:]) == Counter(last)
-                assert looked_up(running, "l") == [{"$bytes": ""}]
+                assert looked_up(running, "l")["entity"]["content"] == {"$bytes": ""}
+                assert looked_up(running, "k")["error"].startswith("the entity takes 75 MiB")
                 assert running.stop() == 0

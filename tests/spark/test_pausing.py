@@ -77,7 +77,7 @@ def test_a_pause_lasts_until_it_is_resumed_and_ends_with_the_process(tmp_path: P
         assert all(one["reason"] for one in seen["restarts"])
         assert b"\nwallaroo_paused 1.0\n" in ask(running, "metrics")
         assert "  paused  " in called(running, "top", "--once")
-        looked_up = json.loads(ask(running, "state?key=a"))  # which ends epochs
+        looked_up = json.loads(ask(running, "state?key=a"))
         assert looked_up["entities"][0]["entity"]["word_totals"] == {"a": 100}
         assert running.client.status().backlog == 50
         assert len(receiver.messages) == 200

@@ -11,13 +11,15 @@ import sys
 import threading
 import urllib.request
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.gateway.harness import Authority
-from tests.helpers import free_address
+from tests.helpers import free_address, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, processes, run, send
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE
@@ -47,6 +49,8 @@ def test_executors_reach_the_gateway_by_tls_and_what_is_killed_loses_nothing(
 ) -> None:
     authority = Authority(tmp_path, "authority")
     files = authority.files()
+    pace = "quiet_s=0.1,epoch_first_s=0.1,epoch_least_s=0.1"
+    monkeypatch.setenv("WALLAROO_PACE", pace)
     monkeypatch.setenv(AUTHORITIES_VARIABLE, str(authority.file))  # for the test's own client
     tls = ("--gateway-tls", str(files.certificate), str(files.key), str(authority.file))
     options = ("--gateway", free_address(), *tls)
@@ -55,13 +59,13 @@ def test_executors_reach_the_gateway_by_tls_and_what_is_killed_loses_nothing(
         Receiver("lines") as receiver,
         counted(receiver, tmp_path / "state", 2, *options) as running,
     ):
-        first, commits = list[int](), list[int]()
-        for n in range(3):  # each look-up ends an epoch, which keeps the processes
+        first = list[int]()
+        for n in range(3):  # the end of an epoch keeps the processes
+            ended = ended_epochs(running)
             send(running.sources[SOURCE], lines)
             receiver.wait_for(100 * (n + 1))
             first = first or forked(running)
-            commits.append(committed(running))
-        assert len(set(commits)) == 3
+            wait_until(partial(has_ended, running, ended), "an epoch to end")
         assert len(first) == 3
         assert forked(running) == first
         token = json.loads((tmp_path / "state" / "endpoint.json").read_text())["token"]
@@ -90,11 +94,18 @@ def test_executors_reach_the_gateway_by_tls_and_what_is_killed_loses_nothing(
     assert is_complete(received, [*lines * 4, *payloads])
 
 
-def committed(running: BackgroundRun) -> int:
-    """Number of the last epoch that Spark has."""
+def ended_epochs(running: BackgroundRun) -> float:
+    """How many epochs have ended."""
     (url,) = [event["dashboard"] for event in running.events if event["event"] == "ready"]
-    with urllib.request.urlopen(f"{url}state?key=o") as answer:
-        return int(json.load(answer)["commit"]["epoch"])
+    with urllib.request.urlopen(f"{url}metrics") as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+    samples = [sample for family in families for sample in family.samples]
+    return next(one.value for one in samples if one.name == "wallaroo_epoch_end_seconds_count")
+
+
+def has_ended(running: BackgroundRun, before: float) -> bool:
+    """Whether more epochs have ended than *before*."""
+    return ended_epochs(running) > before
 
 
 def forked(running: BackgroundRun) -> list[int]:

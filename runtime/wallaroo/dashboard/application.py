@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from wallaroo.engine.realtime.pausing import Pause
 from wallaroo.engine.realtime.running import RunningEngine
@@ -22,11 +21,6 @@ class Watched:
     engine: RunningEngine
     pause: Pause
     """Pauses and resumes the engine."""
-    look_up: Callable[[str], Mapping[str, Any]]
-    """Returns the entities of a key as of all that is published, as plain JSON values.
-
-    `commit` has the number of the epoch that ends there and the time of its commit, or is None if
-    no epoch has ended. `entities` is a list of objects with `state`, `key` and `entity`."""
     gateway_restarts: Callable[[], Sequence[Restart]] = tuple
     """Returns the last restarts of the gateway that are known here."""
 

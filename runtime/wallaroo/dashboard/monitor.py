@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wallaroo.dashboard.application import Watched
@@ -101,6 +101,10 @@ class Watch:
     def stopping(self) -> bool:
         """Whether polling has stopped, so that nothing will change."""
         return self._stopping
+
+    def states(self) -> Collection[str]:
+        """Names of the application's states."""
+        return self._application.partitions.keys()
 
     def application(self) -> dict[str, Any]:
         """The constant part: name, graph, pipelines, functions."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,8 @@ from starlette.staticfiles import StaticFiles
 from wallaroo.api.addresses import Address
 from wallaroo.dashboard.access import Access, AccessRefused, TokenGate, check_change
 from wallaroo.dashboard.dead_letters import DeadLetterRoutes
+from wallaroo.dashboard.json_responses import json_response
+from wallaroo.dashboard.look_ups import StateRoutes
 from wallaroo.dashboard.monitor import Watch
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.http.connection import Admission
@@ -98,9 +99,9 @@ class DashboardServer:
                 Route("/events", self._events),
                 Route("/snapshot", self._snapshot),
                 Route("/metrics", self._metrics),
-                Route("/state", self._state),
                 Route("/pause", self._change(watch.watched.pause.pause), methods=["POST"]),
                 Route("/resume", self._change(watch.watched.pause.resume), methods=["POST"]),
+                *StateRoutes(watch.watched.engine.look_up, watch.states).routes(),
                 *DeadLetterRoutes(watch.watched.gateway, gate).routes(),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ],
@@ -147,20 +148,15 @@ class DashboardServer:
         return FileResponse(_STATIC / "index.html", headers=_HEADERS)
 
     async def _application(self, _request: Request) -> Response:
-        return _json(self.watch.application() | {"changeable": self._gate is not None})
+        return json_response(self.watch.application() | {"changeable": self._gate is not None})
 
     async def _snapshot(self, _request: Request) -> Response:
         latest = await self._after(0.0)
-        return _json(latest, 503 if latest is None else 200)
+        return json_response(latest, 503 if latest is None else 200)
 
     async def _metrics(self, _request: Request) -> Response:
         text = await run_in_threadpool(lambda: exposition(self.watch.watched.samples()))
         return Response(text, media_type=CONTENT_TYPE)
-
-    async def _state(self, request: Request) -> Response:
-        key = request.query_params.get("key", "")
-        found = await run_in_threadpool(self.watch.watched.look_up, key)
-        return _json(_finite(found))
 
     async def _after(self, at: float) -> dict[str, Any] | None:
         """The first snapshot later than *at*; None if there is none for a while.
@@ -216,22 +212,6 @@ def _failed(_request: Request, error: Exception) -> Response:
 def _refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, AccessRefused)
     return error.response
-
-
-def _json(content: Any, status: int = 200) -> Response:
-    """*content* as JSON in ASCII: texts can contain unpaired surrogates, which UTF-8 lacks."""
-    return Response(json.dumps(content), status, media_type="application/json")
-
-
-def _finite(value: Any) -> Any:
-    """*value* with the names of the numbers that JSON lacks: NaN and the infinities."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return value
 
 
 def _event(name: str, content: Any) -> str:

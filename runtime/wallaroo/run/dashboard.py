@@ -1,9 +1,8 @@
-"""The dashboard of a run, and the look-ups of state that it makes."""
+"""The dashboard of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import structlog
 
@@ -11,19 +10,10 @@ from wallaroo.api.addresses import Address
 from wallaroo.dashboard.application import Watched
 from wallaroo.dashboard.monitor import Watch
 from wallaroo.dashboard.server import DashboardServer
-from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.model.application import Application
-from wallaroo.run.state.saved import of_key
 from wallaroo.system.binding import why_not_bound
 
 log = structlog.get_logger("wallaroo")
-
-
-def look_up(engine: RunningEngine, key: str) -> dict[str, Any]:
-    """The entities of *key*; see `Watched.look_up`."""
-    with engine.saved_state() as saved:
-        commit = saved.commit._asdict() if saved.commit else None
-        return {"commit": commit, "entities": list(of_key(saved, key))}
 
 
 def serve_dashboard(

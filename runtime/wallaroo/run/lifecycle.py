@@ -30,7 +30,7 @@ from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.resolution.hints import hints_of
 from wallaroo.resolution.unused_addresses import unused_addresses
-from wallaroo.run.dashboard import look_up, serve_dashboard
+from wallaroo.run.dashboard import serve_dashboard
 from wallaroo.run.settings import DashboardSettings
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
@@ -195,10 +195,8 @@ class Lifecycle(ABC):
         address = self._dashboard.address
         if address is None:
             return None
-        client, engine = GatewayClient(location, patience_s=0), self._engine
-        watched = Watched(
-            client, engine, self._pause, partial(look_up, engine), self._gateway_restarts
-        )
+        client = GatewayClient(location, patience_s=0)
+        watched = Watched(client, self._engine, self._pause, self._gateway_restarts)
         dashboard = serve_dashboard(
             address, application, watched, self._dashboard_token, self._dashboard.names
         )

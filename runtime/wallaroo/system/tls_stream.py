@@ -56,10 +56,11 @@ class TLSStream:
                     rest = rest[self._tls.write(rest) :]
             self._send_encrypted()
 
-    def recv(self, size: int) -> bytes:
+    def recv(self, size: int, flags: int = 0) -> bytes:
         """Up to *size* bytes; none at the end of the stream.
 
         Raises:
+            BlockingIOError: There are none yet, and *flags* are `MSG_DONTWAIT`.
             OSError: The connection is broken.
         """
         while True:
@@ -71,7 +72,7 @@ class TLSStream:
                 except ssl.SSLZeroReturnError:
                     return b""
             self._send_answer()
-            piece = self._connection.recv(_PIECE_BYTES)
+            piece = self._connection.recv(_PIECE_BYTES, flags)
             if not piece:
                 return b""
             with self._state:

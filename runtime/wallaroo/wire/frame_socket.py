@@ -7,6 +7,7 @@ import select
 import socket
 import struct
 import threading
+from collections.abc import Iterator
 from typing import Protocol
 
 _LENGTH = struct.Struct(">I")
@@ -19,8 +20,8 @@ class Stream(Protocol):
     def sendall(self, data: bytes, /) -> None:
         """Send *data*."""
 
-    def recv(self, size: int, /) -> bytes:
-        """Up to *size* bytes; none at the end of the stream."""
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        """Up to *size* bytes; none at the end of the stream. `MSG_DONTWAIT` is the one flag."""
 
     def settimeout(self, seconds: float | None, /) -> None:
         """Limit the time of each call."""
@@ -79,6 +80,29 @@ class FrameSocket:
                 return None
             self._held += piece
         return frame
+
+    def arrived(self) -> Iterator[bytes]:
+        """The frames that have come; waits for no other.
+
+        Raises:
+            EOFError: The stream has ended.
+            OSError: The connection is broken.
+        """
+        while True:
+            while (frame := self._cut()) is not None:
+                yield frame
+            try:
+                piece = self._connection.recv(_PIECE_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            if not piece:
+                raise EOFError
+            self._held += piece
+
+    def has_frame(self) -> bool:
+        """Whether `receive` has a frame without looking for one."""
+        held = len(self._held) - self._start - _LENGTH.size
+        return held >= 0 and held >= _LENGTH.unpack_from(self._held, self._start)[0]
 
     def fileno(self) -> int:
         """The file descriptor."""

@@ -1,5 +1,5 @@
-// The entities of one key, as of all that is published.
-import { $, element, moment, request } from "./dom.js";
+// The entities of one key, as of a position that is published.
+import { $, element, request } from "./dom.js";
 
 export function initStateForm() {
   $("state-form").addEventListener("submit", async (event) => {
@@ -19,15 +19,13 @@ export function initStateForm() {
   });
 }
 
-function show(key, { commit, entities }) {
+function show(key, { position, entities }) {
   const counted = entities.length === 1 ? "1 entity found" : `${entities.length} entities found`;
   const found = entities.length ? counted : `No entity has the key ${key}`;
-  $("state-result").textContent = commit
-    ? `${found}, as of epoch ${commit.epoch}, committed ${moment(commit.at)}.`
-    : "No state yet: no epoch has ended.";
-  $("state-entities").replaceChildren(...entities.flatMap(({ state, entity }) => {
+  $("state-result").textContent = `${found}, as of offset ${position.toLocaleString("en")}.`;
+  $("state-entities").replaceChildren(...entities.flatMap(({ state, entity, error }) => {
     const title = element("h3", `${state}: ${key}`);
-    const content = element("pre", JSON.stringify(entity, null, 2));
+    const content = element("pre", error ?? JSON.stringify(entity, null, 2));
     content.tabIndex = 0;
     content.role = "region";
     content.ariaLabel = `Entity of ${state}`;

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from wallaroo.engine.spark.errors import Failure
 from wallaroo.errors import RuntimeFailure
@@ -23,8 +25,17 @@ from wallaroo.wire.chunk_messages import (
     news_in,
     pack_json,
 )
+from wallaroo.wire.look_ups import ANSWERS, Answers, LookUp, answers_in, merged, pack_ask
 
 _GONE = "the gateway has cut off the query"
+NO_QUERY = "the application is starting, or being started again: try again"
+_NO_ANSWER = (
+    "the processes of the application do not answer: a step, or the end of an epoch, takes long"
+)
+_ANSWER_S = 10.0
+"""Time for a look-up: longer than Spark usually takes to commit an epoch."""
+_MOST_QUESTIONS = 100
+"""Look-ups that wait for their answers at a time."""
 _SLOW = "the query does not come to the end of an epoch"
 
 
@@ -47,6 +58,11 @@ class Feed:
         self._changed = threading.Condition()
         self._asked = self._done = 0
         """Requests to end an epoch: made, and answered."""
+        self._answers: dict[int, Answers | None] = {}
+        """Of look-ups that are under way, what is answered."""
+        self._questions: set[int] = set()
+        """Numbers of the look-ups that are under way."""
+        self._numbers = itertools.count(1)
         self._failure: Failure | None = None
         threading.Thread(target=self._receive, name="feed", daemon=True).start()
 
@@ -76,6 +92,32 @@ class Feed:
             if self._done < number:
                 raise RuntimeFailure(_SLOW if self._failure is None else self._failure.reason)
 
+    def look_up(self, asked: Sequence[LookUp]) -> list[dict[str, Any]]:
+        """The entities that are *asked* for; see `merged`.
+
+        Raises:
+            RuntimeFailure: The query is not there, or does not answer.
+        """
+        with self._changed:
+            if len(self._questions) >= _MOST_QUESTIONS:
+                msg = f"{_MOST_QUESTIONS} look-ups are under way: try again"
+                raise RuntimeFailure(msg)
+            number = next(self._numbers)
+            self._questions.add(number)
+        with contextlib.suppress(OSError):  # noticed below
+            self._frames.send(*pack_ask(number, asked))
+        with self._changed:
+            self._changed.wait_for(
+                lambda: number in self._answers or self._failure is not None, _ANSWER_S
+            )
+            self._questions.remove(number)
+            if number not in self._answers and self._failure is None:
+                raise RuntimeFailure(_NO_ANSWER)
+            answers = self._answers.pop(number, None)
+        if answers is None:
+            raise RuntimeFailure(NO_QUERY)
+        return merged(asked, answers)
+
     def hold(self) -> None:
         """Let the gateway hand out no more chunks."""
         with contextlib.suppress(OSError):  # the query has failed
@@ -101,6 +143,12 @@ class Feed:
                     with self._changed:
                         self._done = json_in(frame)
                         self._changed.notify_all()
+                elif kind == ANSWERS:
+                    number, answers = answers_in(frame)
+                    with self._changed:
+                        if number in self._questions:
+                            self._answers[number] = answers
+                            self._changed.notify_all()
                 elif kind == FAILED:
                     failure = Failure(**json_in(frame))
         except OSError:

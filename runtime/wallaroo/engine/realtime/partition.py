@@ -34,6 +34,7 @@ from wallaroo.engine.realtime.frames import (
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
 from wallaroo.engine.realtime.job import Job
+from wallaroo.engine.realtime.look_ups import LookUps
 from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
@@ -49,6 +50,7 @@ from wallaroo.wire.chunk_messages import (
     pack_report,
 )
 from wallaroo.wire.frame_socket import FrameSocket
+from wallaroo.wire.look_ups import ASK
 from wallaroo.wire.records import Packed
 
 
@@ -82,6 +84,7 @@ class Partition:
         self._buckets = {level: self._state.bucket_for_level() for level in levels}
         """The entities, by level: each has timers of its own."""
         self._runners = {level: StateRunner(program, self._results, level) for level in levels}
+        self._look_ups = LookUps(program, self._state.bucket, gateway, java)
         self._housekeeping = Housekeeping()
         self._parts: list[bytes] = []
         """How the content of the next chunk begins."""
@@ -92,7 +95,7 @@ class Partition:
 
     def run(self) -> None:
         """Run what comes, until Java or the gateway is gone."""
-        while (frame := self._java.receive()) is not None:
+        while (frame := self._look_ups.next_frame()) is not None:
             kind = frame[:1]
             if kind == SAVE:
                 self._saves = True
@@ -142,11 +145,15 @@ class Partition:
         """Take in the changes that were published after *place*, which Spark does not have."""
         self._state.check_age(place.chunk)
         self._gateway.send(pack_json(CHANGES, [self._run_name, place.chunk]))
-        while (frame := self._gateway.receive()) is not None and frame[:1] == RECORD:
-            self._state.apply(frame[1:])
-            fault("partition-in-apply")
+        while (frame := self._gateway.receive()) is not None and frame[:1] in {RECORD, ASK}:
+            if frame[:1] == ASK:
+                self._look_ups.take(frame)
+            else:
+                self._state.apply(frame[1:])
+                fault("partition-in-apply")
         if frame is None:
             raise EOFError
+        self._look_ups.begin()
         self._state.log_unloaded()
 
     def _run_chunk(self, frame: bytes) -> None:
@@ -159,6 +166,7 @@ class Partition:
             content = memoryview(self._files.take(bytes(content).decode()))
         WORK.begin(f"{number}.{level}.{self._number}")
         changes, sent = self._run_level(level, marshal.loads(content), isolates=isolates)
+        self._look_ups.ran(number, level)
         WORK.begin(None)
         began = time.thread_time()  # without what other processes take meanwhile
         record = self._state.record(changes)

@@ -18,6 +18,7 @@ from wallaroo.engine.spark.supervised_query import NotYet, failure_of
 from wallaroo.system.memory import MemoryKills
 from wallaroo.system.process_end import how_ended
 from wallaroo.wire.chunk_messages import DRIVER, Hello, News
+from wallaroo.wire.look_ups import LookUp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,6 +109,10 @@ class RealTimeQuery:
     def finish_epoch(self, timeout_s: float | None = None) -> None:
         """Wait until Spark has the state as of all that is published; see `Feed.finish_epoch`."""
         self._feed.finish_epoch(timeout_s)
+
+    def look_up(self, asked: Sequence[LookUp]) -> list[dict[str, Any]]:
+        """Look entities up; see `Feed.look_up`."""
+        return self._feed.look_up(asked)
 
     def stop(self) -> None:
         """Stop it, and its processes."""

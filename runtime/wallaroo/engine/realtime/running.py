@@ -7,16 +7,16 @@ import dataclasses
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.checkpoint import check_partitions
+from wallaroo.engine.realtime.feed import NO_QUERY
 from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.metrics import EngineMetrics
 from wallaroo.engine.realtime.placement import Placement, is_local
@@ -28,14 +28,13 @@ from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark import shipping
 from wallaroo.engine.spark.checkpoint.damage import diagnose, table_problem
 from wallaroo.engine.spark.checkpoint.epochs import remove_leftovers
-from wallaroo.engine.spark.checkpoint.reader import committed_state
 from wallaroo.engine.spark.checkpoint.schemas import note_schemas
 from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.executors import Executors
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery
-from wallaroo.engine.stored import SavedState, StateLayout
+from wallaroo.engine.stored import StateLayout
 from wallaroo.errors import RuntimeFailure
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.metrics import catalogue
@@ -44,6 +43,7 @@ from wallaroo.system.disk_space import shortage
 from wallaroo.system.object_store import is_stored
 from wallaroo.system.restarts import Restart
 from wallaroo.wire.chunk_messages import News
+from wallaroo.wire.look_ups import LookUp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +98,6 @@ class RunningEngine:
         self._program, self._checkpoint = program, layout.checkpoint
         self._has_noted = False
         """Whether the checksums of the schemas are in the checkpoint."""
-        self._looking_up = threading.Lock()
         self._supervising = threading.RLock()
         self._last: RealTimeQuery | None = None
         self._holding = threading.Lock()
@@ -223,12 +222,15 @@ class RunningEngine:
             return self._partitions, self._partitions
         return self.executors.wanted, len(self.executors.running())
 
-    @contextmanager
-    def saved_state(self) -> Iterator[SavedState]:
-        """The state as of all that is published, whose epoch it ends; one caller at a time."""
-        with self._looking_up:
-            self._query.finish_epoch()
-            yield committed_state(self._spark.session, self._checkpoint, self._program)
+    def look_up(self, asked: Sequence[LookUp]) -> list[dict[str, Any]]:
+        """The entities that are *asked* for, as of what is published; see `merged`.
+
+        Raises:
+            RuntimeFailure: The query does not run, or does not answer.
+        """
+        if self._last is None:
+            raise RuntimeFailure(NO_QUERY)
+        return self._last.look_up(asked)
 
     def finish_epoch(self) -> None:
         """Wait until Spark has the state as of all that is published.
@@ -265,7 +267,7 @@ class RunningEngine:
         Raises:
             RuntimeFailure: It could not be started.
         """
-        with self._supervising, self._looking_up:
+        with self._supervising:
             if self._last is not None:
                 self._last.hold()
                 with contextlib.suppress(RuntimeFailure):

@@ -20,6 +20,7 @@ import structlog
 
 from wallaroo.gateway.chunks.epoch import EpochTimer
 from wallaroo.gateway.chunks.flights import Flights
+from wallaroo.gateway.chunks.look_ups import LookUps
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.peers import Peer
 from wallaroo.gateway.chunks.position_check import check_agreement
@@ -46,6 +47,7 @@ from wallaroo.wire.chunk_messages import (
     REPORT,
     CheckpointPosition,
     Hello,
+    Report,
     Task,
     json_in,
     pack_json,
@@ -53,6 +55,7 @@ from wallaroo.wire.chunk_messages import (
     pack_task,
     report_in,
 )
+from wallaroo.wire.look_ups import ANSWER, ASK, number_of, pack_answers
 from wallaroo.wire.records import Block, Tally
 
 _LOOK_S = 0.2
@@ -101,6 +104,7 @@ class ChunkRun:
         self._processes: dict[int, Peer] = {}
         self._flights = Flights(0)
         self._ticks = Ticks(self._journal)
+        self._look_ups = LookUps(hello.partitions, self._answer_driver)
         self._query: str | None = None
         """Name of the query; None until its first epoch begins."""
         self._begun = CheckpointPosition()
@@ -150,16 +154,9 @@ class ChunkRun:
         if self._closed:
             return
         if kind == REPORT:
-            report = report_in(frame)
-            for following in self._flights.report(role, report):
-                self._processes[READER].send(pack_next(following))
-            if role >= 0:
-                self._spacing.saved(report.saving_s)
-            if self._flights.has_finished():
-                with self._store.writer.changed:
-                    self._store.writer.wake()
-            else:
-                self.step()
+            self._take_report(role, report_in(frame))
+        elif kind == ANSWER and role >= 0:
+            self._look_ups.answered(role, frame)
         elif kind == BEGIN and role == READER:
             query, timed, *place = json_in(frame)
             begin = functools.partial(self._begin, query, CheckpointPosition(*place), timed=timed)
@@ -169,15 +166,47 @@ class ChunkRun:
             self._begin_changes(role, *json_in(frame))
         elif kind == DAMAGED:
             self.fail(json_in(frame), final=True)
-        elif kind in {HOLD, RELEASE} and role == DRIVER:
-            self._held = kind == HOLD
-            self.step()
-        elif kind == FINISH and role == DRIVER:
-            self._asked = json_in(frame)
-            self.step()
+        elif kind in {HOLD, RELEASE, FINISH, ASK} and role == DRIVER:
+            self._obey(kind, frame)
         else:
             msg = f"process {role} sends a frame {kind!r}"
             raise LookupError(msg)
+
+    def _take_report(self, role: int, report: Report) -> None:
+        for following in self._flights.report(role, report):
+            self._processes[READER].send(pack_next(following))
+        if role >= 0:
+            self._spacing.saved(report.saving_s)
+        if self._flights.has_finished():
+            with self._store.writer.changed:
+                self._store.writer.wake()
+        else:
+            self.step()
+
+    def _obey(self, kind: bytes, frame: bytes) -> None:
+        """Do what the driver requests."""
+        if kind == ASK:
+            self._ask(frame)
+            return
+        if kind == FINISH:
+            self._asked = json_in(frame)
+        else:
+            self._held = kind == HOLD
+        self.step()
+
+    def _ask(self, frame: bytes) -> None:
+        """Ask all partitions for entities, if they are there."""
+        number = number_of(frame)
+        if self._query is None or not self._processes.keys() >= self._roles:
+            self._answer_driver(*pack_answers(number, None))
+            return
+        self._look_ups.asked(number)
+        for role in self._roles:
+            if role >= 0:
+                self._processes[role].send(frame)
+
+    def _answer_driver(self, *parts: bytes) -> None:
+        self._processes[DRIVER].send(*parts)
 
     def _begin_changes(self, role: int, query: str, after: int) -> None:
         if self._closed:
@@ -266,6 +295,7 @@ class ChunkRun:
             self._query = query
             self._flights = Flights(progress.chunk)
             self._next = progress.end
+            self._look_ups.begin(progress.chunk, progress.end)
             self._last_message = time.monotonic()
             if timed:
                 self._ticks.ask_at_once()
@@ -428,6 +458,7 @@ class ChunkRun:
         assert self._query is not None
         self._reports.published(self._query, chunks, tally, finished)
         self._flights.published(len(chunks))
+        self._look_ups.published(chunks)
         self._epoch.published(sum(chunk.size for chunk in chunks))
         if not self._closed:
             self._ticks.published(chunks[-1].number, tally)

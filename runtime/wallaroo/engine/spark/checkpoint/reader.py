@@ -8,25 +8,13 @@ from typing import TYPE_CHECKING
 
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.entities import EntitySerializer
-from wallaroo.dataflow.program import Program
-from wallaroo.engine.spark.checkpoint.epochs import last_commit
 from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.checkpoint.spool import Spool
 from wallaroo.engine.spark.errors import cause_of
-from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def committed_state(session: SparkSession, checkpoint: Path, program: Program) -> SavedState:
-    """The state of *program* in *checkpoint* as of its currently last committed epoch."""
-    serializer, commit = EntitySerializer.of(program), last_commit(checkpoint)
-    if commit is None:
-        return SavedState(serializer, (), None)
-    buckets = read_buckets(session, checkpoint, commit.epoch, serializer)
-    return SavedState(serializer, buckets, commit)
 
 
 def read_buckets(

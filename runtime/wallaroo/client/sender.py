@@ -2,7 +2,7 @@
 
 On a plain TCP connection, a sender cannot know which messages have been accepted. `Sender` uses the
 acknowledged protocol (`docs/protocol.md`) on the same port: messages are numbered, and the gateway
-acknowledges a message once it is on disk. This module depends only on the standard library.
+acknowledges a message once it is on disk.
 """
 
 from __future__ import annotations

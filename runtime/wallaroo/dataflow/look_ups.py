@@ -1,0 +1,175 @@
+"""Entities that are looked up while messages are processed.
+
+A search is a generator, which yields after every few keys: its caller decides when it goes on, so
+that no message waits for long.
+"""
+
+from __future__ import annotations
+
+import ast
+import heapq
+import json
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from operator import itemgetter
+from types import NoneType
+from typing import Any
+
+from wallaroo.dataflow.buckets import Bucket
+from wallaroo.dataflow.entity_json import entity_json
+from wallaroo.dataflow.json_codec import to_plain
+from wallaroo.dataflow.program import Program
+from wallaroo.user_code.exceptions import describe_error, pass_interrupt
+from wallaroo.wire.look_ups import MOST_BYTES, PAGE_BYTES, Found, LookUp, Page
+
+Search = Generator[None, None, Page]
+
+_KEYS = 256
+"""Keys that are looked at between two pauses."""
+_LITERAL_CHARACTERS = 4_000
+"""A longer key is only meant as text."""
+_LITERALS = (str, bytes, int, float, complex, bool, NoneType)
+"""Classes of keys that `ast.literal_eval` reads."""
+
+
+class Searches:
+    """Searches the entities of one partition.
+
+    Args:
+        program: The application.
+        bucket: The entities.
+        chunk_of: From the number of a state partition to the last chunk that it has seen.
+    """
+
+    def __init__(self, program: Program, bucket: Bucket, chunk_of: Callable[[int], int]) -> None:
+        self._program, self._bucket, self._chunk_of = program, bucket, chunk_of
+
+    def search(self, asked: LookUp) -> Search:
+        """Search for what is *asked*; the result is a page."""
+        numbers = self._program.partition_numbers
+        states = [n for name, n in numbers.items() if asked.state in {name, None}]
+        if asked.key is not None:
+            return self._of_key(states, asked.key, literal=asked.literal)
+        return self._page(states[0], asked) if states else self._of_key([], "", literal=True)
+
+    def _of_key(self, states: Iterable[int], text: str, *, literal: bool) -> Search:
+        found = list[Found]()
+        candidates = list(keys_written(text, literal=literal))
+        for number in states:
+            known = [key for key in candidates if self._has(number, key)]
+            if not known and not self._has_literal_keys(number):
+                texts = {text}
+                for keys in self._all_keys(number):
+                    known += [key for key in keys if texts & {_text(str, key), _text(repr, key)}]
+                    yield
+            found += [one for key in known if (one := self._found(number, key)) is not None]
+        return Page(found)
+
+    def _page(self, number: int, asked: LookUp) -> Search:
+        kept = list[tuple[str, Any]]()
+        for keys in self._all_keys(number):
+            for key in keys:
+                order = _text(repr, key)
+                is_after = asked.after is None or order > asked.after
+                if is_after and _text(str, key).startswith(asked.prefix):
+                    kept.append((order, key))
+            if len(kept) > 4 * asked.most + _KEYS:
+                kept = _first(kept, asked.most + 1)
+            yield
+        kept = _first(kept, asked.most + 1)
+        found, size, end = list[Found](), 0, None
+        for order, key in kept[: asked.most]:
+            if (one := self._found(number, key, order)) is not None:
+                found.append(one)
+                size += len(one.text)
+            if size > PAGE_BYTES:
+                break
+            yield
+        if kept and order < kept[-1][0]:
+            end = order
+        return Page(found, end)
+
+    def _has(self, number: int, key: Any) -> bool:
+        return key in self._bucket.entities[number] or (number, key) in self._bucket.unloaded
+
+    def _has_literal_keys(self, number: int) -> bool:
+        """Whether `keys_written` yields the keys of a state, to judge by one of them."""
+        return all(map(_is_literal, next(self._all_keys(number), [])[:1]))
+
+    def _all_keys(self, number: int) -> Iterator[list[Any]]:
+        """All keys of a state, some at a time; entities may come and go meanwhile."""
+        keys = list(self._bucket.entities[number])
+        keys += [key for state, key in self._bucket.unloaded if state == number]
+        for start in range(0, len(keys), _KEYS):
+            yield keys[start : start + _KEYS]
+
+    def _found(self, number: int, key: Any, order: str | None = None) -> Found | None:
+        """What is known of a key; None if it is gone."""
+        state, bucket = self._program.partitions[number], self._bucket
+        problem, plain_key = None, _text(repr, key)
+        try:
+            plain_key = to_plain(key)
+            if key in bucket.entities[number]:
+                time = bucket.times.get((number, key))
+                entity = bucket.entities[number][key]
+                text = json.dumps(entity_json(state.name, key, entity, time, state.version))
+                if len(text) > MOST_BYTES:
+                    size = f"{len(text) / 1024**2:.0f} MiB"
+                    problem = f"the entity takes {size} as JSON: `wallaroo state show` shows it"
+            elif (unloaded := bucket.unloaded.get((number, key))) is not None:
+                problem = str(unloaded)
+            else:
+                return None
+        except BaseException as error:
+            pass_interrupt(error)
+            problem = f"the entity cannot be shown as JSON: {describe_error(error)}"
+        if problem is not None:
+            text = json.dumps({"state": state.name, "key": plain_key, "error": problem})
+        order = _text(repr, key) if order is None else order
+        return Found(self._chunk_of(number), order, text)
+
+
+def keys_written(text: str, *, literal: bool = False) -> Iterator[Any]:
+    """The keys that a text may mean: itself, and the value that Python shows so.
+
+    Args:
+        text: The text.
+        literal: Whether it does not mean itself.
+
+    Example:
+        >>> list(keys_written("12")), list(keys_written("('ada', 1)", literal=True))
+        (['12', 12], [('ada', 1)])
+    """
+    if not literal:
+        yield text
+    if text in {"inf", "-inf"}:
+        yield float(text)
+    if len(text) > _LITERAL_CHARACTERS:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the compiler, about what is no literal
+            value = ast.literal_eval(text)
+        hash(value)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return
+    yield value
+
+
+def _is_literal(key: Any) -> bool:
+    return type(key) in _LITERALS or (type(key) is tuple and all(map(_is_literal, key)))
+
+
+def _text(shown: Callable[[Any], str], key: Any) -> str:
+    """*key* as text; nothing if its class fails to show it."""
+    if type(key) is str:
+        return shown(key)
+    try:
+        return str(shown(key))
+    except BaseException as error:
+        pass_interrupt(error)
+        return ""
+
+
+def _first(keys: list[tuple[str, Any]], most: int) -> list[tuple[str, Any]]:
+    return heapq.nsmallest(most, keys, key=itemgetter(0))

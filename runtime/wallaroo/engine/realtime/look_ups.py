@@ -1,0 +1,109 @@
+"""Look-ups that a partition answers between two chunks, and its wait for whatever comes next."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections import deque
+from collections.abc import Iterator
+
+from wallaroo.dataflow.buckets import Bucket
+from wallaroo.dataflow.look_ups import Searches
+from wallaroo.dataflow.program import Program
+from wallaroo.wire.frame_socket import FrameSocket
+from wallaroo.wire.look_ups import LookUp, Page, ask_in, pack_answer
+
+_SLICE_S = 0.001
+"""Time that a chunk may wait for look-ups."""
+
+
+class LookUps:
+    """Answers the gateway's look-ups.
+
+    Args:
+        program: The application.
+        bucket: The entities.
+        gateway: Asks.
+        java: Brings chunks, which come first.
+    """
+
+    def __init__(
+        self, program: Program, bucket: Bucket, gateway: FrameSocket, java: FrameSocket
+    ) -> None:
+        self._levels = program.levels
+        self._gateway, self._java = gateway, java
+        self._searches = Searches(program, bucket, self._chunk_of)
+        self._last: dict[int, int] = {}
+        """By level: the last chunk that has run."""
+        self._begun = False
+        """Whether all that is published is in the entities."""
+        self._asked: deque[tuple[int, Iterator[list[Page]]]] = deque()
+        """The look-ups that are not answered yet, by the gateway's number."""
+        self._poll = select.poll()
+        for connection in (gateway, java):
+            self._poll.register(connection.fileno(), select.POLLIN)
+
+    def ran(self, chunk: int, level: int) -> None:
+        """Note that a level of a chunk has run."""
+        self._last[level] = chunk
+
+    def next_frame(self) -> bytes | None:
+        """The next frame of Java, and answers to look-ups until it comes; None if Java is gone.
+
+        Raises:
+            EOFError: The gateway is gone.
+        """
+        java, gateway = self._java.fileno(), self._gateway.fileno()
+        while self._begun and not self._java.has_frame():
+            ready = {descriptor for descriptor, _ in self._poll.poll(0 if self._asked else None)}
+            if gateway in ready:
+                self._take_arrived()
+            self._answer_some()
+            if java in ready:
+                break
+        return self._java.receive()
+
+    def take(self, frame: bytes) -> None:
+        """Take the gateway's question."""
+        number, asked = ask_in(frame)
+        self._asked.append((number, self._pages(asked)))
+
+    def begin(self) -> None:
+        """Answer from now on: all that is published is in the entities."""
+        self._begun = True
+        self._take_arrived()  # also questions of which `poll` does not know
+
+    def _take_arrived(self) -> None:
+        for frame in self._gateway.arrived():
+            self.take(frame)
+
+    def _answer_some(self) -> None:
+        until = time.perf_counter() + _SLICE_S
+        while self._asked:
+            number, pages = self._asked[0]
+            for done in pages:
+                if done:
+                    self._gateway.send(*pack_answer(number, done))
+                    self._asked.popleft()
+                    break
+                if time.perf_counter() > until:
+                    return
+            if time.perf_counter() > until:
+                return
+
+    def _pages(self, asked: list[LookUp]) -> Iterator[list[Page]]:
+        """An empty list after every few keys, and at the end all pages."""
+        pages = list[Page]()
+        for one in asked:
+            search = self._searches.search(one)
+            while True:
+                try:
+                    next(search)
+                except StopIteration as end:
+                    pages.append(end.value)
+                    break
+                yield []
+        yield pages
+
+    def _chunk_of(self, partition: int) -> int:
+        return self._last.get(self._levels.level(partition), 0)
