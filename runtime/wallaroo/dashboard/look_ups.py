@@ -21,7 +21,7 @@ _BATCH = 200
 """Keys that are looked up together."""
 _KEY_CHARACTERS = 4_000
 """Characters of a key or prefix, as text, at most."""
-_OF_KEY, _OF_PAGE = {"literal"}, {"prefix", "limit", "after"}
+OF_KEY, OF_PAGE = {"literal"}, {"prefix", "limit", "after"}
 """Parameters of a look-up of one key, and of a page."""
 _LITERAL = {None: False, "false": False, "true": True}
 
@@ -62,8 +62,8 @@ class StateRoutes:
             has = ", ".join(map(repr, states)) or "none"
             raise HTTPException(404, f"there is no state {name!r:.200}; the application has {has}")
         parameters = request.query_params
-        if unknown := set(parameters) - (_OF_KEY if slash else _OF_PAGE):
-            known = ", ".join(sorted(_OF_KEY if slash else _OF_PAGE))
+        if unknown := set(parameters) - (OF_KEY if slash else OF_PAGE):
+            known = ", ".join(sorted(OF_KEY if slash else OF_PAGE))
             raise HTTPException(400, f"unknown parameter {min(unknown)!r:.200}; known: {known}")
         if slash:
             return await self._entity(name, _checked(_text(key)), parameters.get("literal"))
