@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from tests.cluster.harness import Peer, Release, wait_for
+from tests.helpers import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 MESSAGES = 200_000
+SYMBOLS = (ROOT / "apps" / "market_spread" / "symbols.txt").read_text().split()
 ENDLESS = 10**9
 
 
@@ -73,6 +75,17 @@ def test_the_dashboard_shows_the_application_behind_its_service(market_spread: R
     snapshot = wait_for("the dashboard to show all messages", settled)
     assert {source["name"] for source in snapshot["sources"]} == {"Orders", "Market Data"}
     assert snapshot["workers"] == {"wanted": 1, "alive": 1}
+
+
+def test_state_is_read_where_the_dashboard_is(market_spread: Release) -> None:
+    service = f"{market_spread.fullname}-dashboard"
+    page = json.loads(
+        market_spread.cluster.service(service, "dashboard", "state/symbol-data?limit=1000")
+    )
+    assert len(page["entities"]) == len(SYMBOLS), "all partitions have answered"
+    assert page["next"] is None
+    assert page["position"] >= MESSAGES
+    assert all(one["entity"]["last_bid"] > 0 for one in page["entities"])
 
 
 def test_workers_follow_the_load(market_spread: Release, market_peer: Peer) -> None:

@@ -1,4 +1,4 @@
-"""When a run with --until-done is done, which its sources say."""
+"""Completion of a run with --until-done, which its sources tell."""
 
 from __future__ import annotations
 
