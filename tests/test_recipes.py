@@ -129,4 +129,4 @@ def assert_command(command: str) -> None:
 
 def test_the_recipes_are_found() -> None:
     assert len(RECIPES) == 13
-    assert len(IN_STATE) == 4
+    assert len(IN_STATE) == 5

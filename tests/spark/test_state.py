@@ -40,6 +40,13 @@ def words(export: str) -> dict[str, Any]:
     return found
 
 
+def asked(query: str, *at: str) -> list[Any]:
+    """The rows that `wallaroo sql` returns for *query*."""
+    done = called("sql", APP, query, "--format", "json", *at)
+    assert (done.returncode, done.stderr) == (0, "")
+    return list(map(json.loads, done.stdout.splitlines()))
+
+
 def test_entities_are_told_while_the_application_runs_and_when_it_is_stopped(
     tmp_path: Path,
 ) -> None:
@@ -53,9 +60,13 @@ def test_entities_are_told_while_the_application_runs_and_when_it_is_stopped(
             receiver.wait_for(words)
             running.wait_until_processed()
         shown = json.loads(state("show", "t", *at))
+        query = """SELECT word_totals['two'] AS two FROM "word totals" WHERE key = 't'"""
+        (row,) = asked(query, *at)
         assert running.stop() == 0
     assert shown["key"] == "t"
     assert shown["entity"]["word_totals"]["two"] in {6, 12}
+    assert row["two"] in {6, 12}
+    assert asked(query, *at) == [{"two": 12}]
     export = state("export", *at)
     entities = {told["key"]: told["entity"] for told in map(json.loads, export.splitlines())}
     assert entities == {
@@ -121,6 +132,10 @@ def test_the_state_of_a_killed_application_is_what_its_outputs_say(killed: Path)
     at = ("--state-dir", str(killed))
     assert words(state("export", *at)) == {"one": 3, "two": 6}
     assert json.loads(state("show", "t", *at))["entity"]["word_totals"] == {"two": 6}
+    assert asked('SELECT * FROM "word totals" ORDER BY key', *at) == [
+        {"key": "o", "word_totals": {"one": 3}},
+        {"key": "t", "word_totals": {"two": 6}},
+    ]
 
 
 def test_the_state_of_a_killed_application_is_not_changed(killed: Path, tmp_path: Path) -> None:

@@ -98,8 +98,8 @@ STATE_DIR = Option(
     type=STATE_PLACE,
     callback=on_this_machine,
     help="State directory of the application, which resumes where it stopped when it is "
-    "started with the same directory. `run`, `driver`, `check`, `state show` and `state export` "
-    "also take s3a://BUCKET/FOLDER, for state on an object store.",
+    "started with the same directory. `run`, `driver`, `check`, `state show`, `state export` and "
+    "`sql` also take s3a://BUCKET/FOLDER, for state on an object store.",
 )
 STATE_DIR_OF_APP = STATE_DIR.but(
     required=False, show_default=".wallaroo/NAME OF THE APPLICATION, beside it"

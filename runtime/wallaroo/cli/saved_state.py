@@ -18,7 +18,7 @@ from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.run.state.classes import hints_of_fields, known_states, state_class_problem
 from wallaroo.run.state.directory import read_fixed, readable_checkpoint
-from wallaroo.run.state.location import default_state_dir
+from wallaroo.run.state.location import default_state_dir, directory_of_log
 from wallaroo.run.user_output import reserved_stdout
 
 
@@ -53,6 +53,20 @@ def saved_state(application: Application, state_dir: Path, directory: Path) -> I
     checkpoint = readable_checkpoint(state_dir)
     with StoppedState(fixed.layout(checkpoint, directory)) as stopped:
         yield stopped.saved(Program(application, fixed.buckets))
+
+
+@contextmanager
+def saved_of_application(
+    app: str, app_args: tuple[str, ...], state_dir: Path | None
+) -> Iterator[tuple[SavedState, Application, Path]]:
+    """The state in *state_dir*, or where it is by default, the application, and where that is."""
+    if state_dir is not None:
+        read_fixed(state_dir)  # before the application is loaded
+    application = application_without_addresses(app, app_args)
+    state_dir = state_dir or default_state_dir(ApplicationRef(app), application.name)
+    directory = directory_of_log(state_dir, ApplicationRef(app), application.name)
+    with saved_state(application, state_dir, directory) as saved:
+        yield saved, application, state_dir
 
 
 def next_start_lines(application: Application, state_dir: Path, directory: Path) -> Iterator[str]:

@@ -7,8 +7,6 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +19,17 @@ from wallaroo.cli.options import (
     STATE_OF_APP,
     application_without_addresses,
 )
-from wallaroo.cli.saved_state import saved_state
+from wallaroo.cli.saved_state import saved_of_application
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.offline_state import StoppedState
 from wallaroo.engine.realtime.state_import import write_rows
 from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.loading.loader import ApplicationRef
-from wallaroo.model.application import Application
 from wallaroo.observability import logs
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed
-from wallaroo.run.state.location import default_state_dir, directory_of_log
+from wallaroo.run.state.location import default_state_dir
 from wallaroo.run.state.saved import of_key
 from wallaroo.run.state.transfer import Form, Packer, read_entities, written_entity
 from wallaroo.run.user_output import reserved_stdout
@@ -76,7 +73,7 @@ def state() -> None:
 def show(app: str, key: str, state_dir: Path | None, app_args: tuple[str, ...]) -> None:
     """Show the entities of KEY in all states."""
     with reserved_stdout() as out:
-        with _saved(app, app_args, state_dir) as (saved, _, used):
+        with saved_of_application(app, app_args, state_dir) as (saved, _, used):
             entities = list(of_key(saved, key))
         for entity in entities:
             text = json.dumps(entity, indent=2, ensure_ascii=False)
@@ -93,7 +90,10 @@ def show(app: str, key: str, state_dir: Path | None, app_args: tuple[str, ...]) 
 @_arguments
 def export(app: str, state_dir: Path | None, form: Form, app_args: tuple[str, ...]) -> None:
     """Write all entities to standard output."""
-    with reserved_stdout() as out, _saved(app, app_args, state_dir) as (saved, application, _):
+    with (
+        reserved_stdout() as out,
+        saved_of_application(app, app_args, state_dir) as (saved, application, _),
+    ):
         for name, key, entity in saved.entities():
             time, version = saved.time_of(name, key), application.partitions[name].version
             out.buffer.write(written_entity(name, key, entity, form, time, version))
@@ -199,17 +199,3 @@ def _check_that_none_exists(saved: SavedState, path: Path, keys: set[tuple[str, 
             "use --replace to replace such entities"
         )
         raise UsageError(msg)
-
-
-@contextmanager
-def _saved(
-    app: str, app_args: tuple[str, ...], state_dir: Path | None
-) -> Iterator[tuple[SavedState, Application, Path]]:
-    """The state in *state_dir*, or where it is by default, the application, and where that is."""
-    if state_dir is not None:
-        read_fixed(state_dir)  # before the application is loaded
-    application = application_without_addresses(app, app_args)
-    state_dir = state_dir or default_state_dir(ApplicationRef(app), application.name)
-    directory = directory_of_log(state_dir, ApplicationRef(app), application.name)
-    with saved_state(application, state_dir, directory) as saved:
-        yield saved, application, state_dir

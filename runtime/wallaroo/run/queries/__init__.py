@@ -1,0 +1,1 @@
+"""SQL on the states of an application: entities as tables of Arrow, queried by DuckDB."""
