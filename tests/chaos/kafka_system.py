@@ -13,7 +13,7 @@ from typing import Self
 from tests.chaos.kafka_ends import TopicReader, TopicSender
 from tests.chaos.logs import SETTLE_S, TICK_S, FilesTraffic
 from tests.chaos.parts import Event
-from tests.chaos.system import BURST_S, KEYS, PATIENCE_S, RATE, STREAMS, System
+from tests.chaos.system import BURST, KEYS, PATIENCE_S, RATE, STREAMS, System
 from tests.chaos.turn import MARKET_SPREAD, TOPIC_SINKS, TOPIC_SOURCES, Turn
 from tests.helpers import wait_until
 from tests.kafka.broker import Cluster
@@ -170,8 +170,8 @@ class KafkaSystem(System):
             return
         sender = TopicSender(self.brokers, self.read)
         self._senders.append(sender)
-        while not self._ending.wait(BURST_S) and sender.problem is None:
-            some = itertools.islice(names, int(rate * BURST_S))
+        while not self._ending.wait(BURST / rate) and sender.problem is None:
+            some = itertools.islice(names, BURST)
             sender.send(self.traffic.message(self.ledger, name) for name in some)
         self._close(sender)
 
@@ -185,7 +185,7 @@ class KafkaSystem(System):
                 address = f"127.0.0.1:{self.second_port}"
                 port = stack.enter_context(Sender(address, "quotes", timeout_s=PATIENCE_S))
             try:
-                while not self._ending.wait(BURST_S):
+                while not self._ending.wait(BURST / RATE):
                     if not self._quoting.is_set():
                         continue
                     quotes = [self.traffic.quote(self.ledger, next(names)) for _ in range(_QUOTES)]

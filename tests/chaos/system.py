@@ -54,8 +54,8 @@ RATE = 400
 """Messages a second of each of them."""
 PACE = "epoch_least_s=0.2,epoch_most_s=1,quiet_s=0.1"
 """Pace of the chunks: epochs end once a second."""
-BURST_S = 0.02
-"""Time between the bursts of a sender."""
+BURST = 8
+"""Messages that a sender sends at once."""
 _START_S = 20.0
 """Time for a process to start that is about to."""
 _LOOK_EVERY_S = 0.05
@@ -365,8 +365,8 @@ class System:
     def _send(self, stream: str, rate: int, names: Iterator[str]) -> None:
         try:
             with Sender(self.address, stream, timeout_s=PATIENCE_S) as sender:
-                while not self._ending.wait(BURST_S):
-                    for name in itertools.islice(names, int(rate * BURST_S)):
+                while not self._ending.wait(BURST / rate):
+                    for name in itertools.islice(names, BURST):
                         sender.send(self.traffic.message(self.ledger, name)[1])
         except RuntimeFailure as error:
             self.problems.append(f"{stream}: {error}")

@@ -40,6 +40,8 @@ from tests.kafka.broker import Cluster
 WITH_SS = pytest.mark.skipif(
     shutil.which("ss") is None, reason="ss (package iproute2) is not installed"
 )
+RATE = 100
+"""Messages a second of each sender: most of what they cost comes from how many there are."""
 SHORT = [
     "kill at log-before-write",
     "kill at outbox-after-publish",
@@ -92,7 +94,7 @@ def test_nothing_is_lost_doubled_or_swapped(turn: Turn, faults: list[str]) -> No
         pytest.skip(f"this machine lacks {missing[0]}")
     with (
         tempfile.TemporaryDirectory() as directory,
-        System(Path(directory), turn, flood_s=3.0) as system,
+        System(Path(directory), turn, rate=RATE, flood_s=3.0) as system,
     ):
         chance, report = random.Random(1), Report()
         for name in faults:
