@@ -42,7 +42,7 @@ def application_setup(args):
     return wallaroo.build_application("backlog", counts.to_sink(sink))
 """
 )
-ROWS, STEP_NS, WINDOW_NS = 200_000, 25_000, 10_000_000
+ROWS, STEP_NS, WINDOW_NS = 100_000, 25_000, 10_000_000
 
 
 def test_messages_are_not_late_that_wait_while_the_application_is_killed(tmp_path: Path) -> None:
