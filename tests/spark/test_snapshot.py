@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from click.testing import CliRunner
 
-from tests.spark.harness import APPS, Receiver, called, kill_gateway, run, send
+from tests.spark.harness import APPS, Receiver, kill_gateway, run, send
+from wallaroo.cli.main import main
 from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark
@@ -31,7 +33,7 @@ def payload(number: int) -> bytes:
 
 
 class Traffic:
-    """Sends messages on one connection after the other, as fast as their outputs come."""
+    """Sends messages on one connection after the other, no faster than their outputs come."""
 
     def __init__(self, running: BackgroundRun, receiver: Receiver) -> None:
         self._address, self._receiver = running.sources[SOURCE], receiver
@@ -41,7 +43,7 @@ class Traffic:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self._stopping.wait(0.03):
             send(self._address, map(payload, range(self.sent, self.sent + 50)))
             self.sent += 50
             self._receiver.wait_for(2 * self.sent - 500)
@@ -62,10 +64,11 @@ class Taken(NamedTuple):
 
 
 def take(state: Path, copy: Path) -> Taken:
-    result = called("snapshot", "--state-dir", state, "--to", copy)
-    assert result.returncode == 0, result.stderr
-    found = TAKEN.search(result.stdout)
-    assert found is not None, result.stdout
+    command = ["snapshot", "--state-dir", str(state), "--to", str(copy)]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    found = TAKEN.search(result.output)
+    assert found is not None, result.output
     return Taken(copy, *(int(part.replace(",", "") or -1) for part in found.groups()))
 
 
