@@ -113,7 +113,7 @@ class Scaled:
         for number in itertools.count():
             submit(self._gateway, self._application, [("in", b"%d" % (number % KEYS))])
             self.sent += 1
-            if self._ends.wait(0.005):
+            if self._ends.wait(0.02):
                 return
 
 

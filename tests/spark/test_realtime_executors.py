@@ -114,7 +114,8 @@ def forked(running: BackgroundRun) -> list[int]:
     return sorted(pid for pid in agents if psutil.Process(pid).ppid() in agents)
 
 
-def test_messages_flow_while_executors_come_and_go(tmp_path: Path, executors: Path) -> None:
+@pytest.mark.usefixtures("cached_executors")
+def test_messages_flow_while_executors_come_and_go(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.spark.scaled", str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, (ran.stdout + ran.stderr)[-4_000:]
