@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,3 +67,15 @@ def test_columns_of_one_name() -> None:
     with tables_of(("state", 1, Entity(n=1))) as tables:
         joined = "SELECT * FROM state AS one JOIN state AS other ON one.n = other.n"
         assert rows(tables, joined) == [{"key": 1, "n": 1, "key_1": 1, "n_1": 1}]
+
+
+def test_ctrl_c_ends_a_query() -> None:
+    endless = "SELECT sum(hash(a.range, b.range)) FROM range(10000000) a, range(10000000) b"
+    with tables_of(("state", 1, Entity(n=1))) as tables:
+
+        def signalled(documents: Iterator[str]) -> list[str]:
+            tables._thread.submit(os.kill, os.getpid(), signal.SIGINT)
+            return list(documents)
+
+        with tables.result(endless) as result, pytest.raises(KeyboardInterrupt):
+            signalled(result.documents())

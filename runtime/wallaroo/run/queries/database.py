@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
@@ -33,6 +34,8 @@ _SETTINGS = (
 _READING = ("SELECT", "MULTI")  # a PIVOT is several statements
 _BATCH = 2_000
 """Rows of a result that are read together."""
+_PAUSE_S = 0.05
+_Found = TypeVar("_Found")
 
 
 class StateTables:
@@ -64,6 +67,7 @@ class StateTables:
         self._scratch = Path(scratch)
         connected = self._duckdb.connect(f"{scratch}/state.duckdb", config=_CONFIGURATION)
         self._connection = self._opened.enter_context(connected)
+        self._thread = self._opened.enter_context(ThreadPoolExecutor(1))
         for setting in _SETTINGS:
             self._connection.execute(setting)
         return self
@@ -104,11 +108,22 @@ class StateTables:
             if len(statements) != 1 or statements[0].type.name not in _READING:
                 msg = "expected a single statement that reads, such as SELECT …"
                 raise UsageError(msg)
-            relation = self._connection.sql(self._without_end(query))
+            relation = self._interruptible(self._connection.sql, self._without_end(query))
             if relation is None:
                 msg = "the statement has no result"
                 raise UsageError(msg)
-            yield Result(relation)
+            yield Result(relation, self._interruptible)
+
+    def _interruptible(self, call: Callable[..., _Found], *arguments: Any) -> _Found:
+        """The result of *call*, which Ctrl-C ends; in the thread of signals, DuckDB defers it."""
+        made = self._thread.submit(call, *arguments)
+        try:
+            return made.result()
+        except KeyboardInterrupt:
+            while not made.done():  # it may not have begun yet
+                self._connection.interrupt()
+                wait([made], _PAUSE_S)
+            raise
 
     def _without_end(self, query: str) -> str:
         """*query* without a semicolon and comments that follow it, which DuckDB does not take."""
@@ -159,9 +174,11 @@ class Result:
 
     Args:
         relation: DuckDB's.
+        call: Calls a function with arguments, until Ctrl-C.
     """
 
-    def __init__(self, relation: Any) -> None:
+    def __init__(self, relation: Any, call: Callable[..., Any]) -> None:
+        self._call = call
         self._relation = relation.query("result", "FROM result")  # whose names differ
 
     @property
@@ -183,13 +200,16 @@ class Result:
 
     def batches(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The rows as Arrow."""
-        reader = self._relation.to_arrow_reader(_BATCH)
-        return reader.schema, iter(reader)
+        reader = self._call(self._relation.to_arrow_reader, _BATCH)
+        return reader.schema, self._read(reader)
 
-    @staticmethod
-    def _batches(relation: Any) -> Iterator[pa.RecordBatch]:
-        with relation.to_arrow_reader(_BATCH) as reader:
-            yield from reader
+    def _batches(self, relation: Any) -> Iterator[pa.RecordBatch]:
+        return self._read(self._call(relation.to_arrow_reader, _BATCH))
+
+    def _read(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        batches = iter(reader)
+        while (batch := self._call(next, batches, None)) is not None:
+            yield batch
 
 
 class _Told:
