@@ -49,20 +49,20 @@ class Driven:
         """Run *blocks*, each in a task of its own, then level by level what is sent to buckets."""
         sent: list[Packed] = []
         for block in blocks:
-            results = TaskResults(self._deliver)
+            results = TaskResults()
             sent += Router(self.program, results).route(block)
-            results.close()
+            self._deliver(*results.take())
         for level in self._levels:
             for bucket in reversed(range(BUCKETS)):
                 blobs = [p.blob for p in sent if (p.level, p.bucket) == (level, bucket)]
                 if blobs:
-                    results = TaskResults(self._deliver)
+                    results = TaskResults()
                     runner = StateRunner(self.program, results, level)
                     changes = runner.run(blobs, bucket, self._buckets[level, bucket])
                     if changes:
                         record = self._serializer.record(changes)
                         self._logs[level, bucket].append(record)
-                    results.close()
+                    self._deliver(*results.take())
                     new = runner.sent()
                     assert all(packed.level > level for packed in new)
                     sent += new

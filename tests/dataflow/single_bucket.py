@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.dataflow.harness import chunks, cut
 from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.decoding import Router
@@ -34,7 +32,7 @@ class Engine:
     def batch(self, sent: list[str]) -> None:
         payloads = [("p", text.encode()) for text in sent]
         ((block,),) = chunks(self.application, payloads, [0] * len(sent))
-        packed = Router(self.program, TaskResults(lambda _outputs, _tally: None)).route(block)
+        packed = Router(self.program, TaskResults()).route(block)
         try:
             self.run_task(packed, isolated=False)
         except RuntimeFailure:
@@ -43,14 +41,7 @@ class Engine:
 
     def run_task(self, packed: list[Packed], *, isolated: bool) -> None:
         self.tries += 1
-        made, told = list[bytes](), Tally()
-
-        def deliver(outputs: Any, tally: Tally) -> None:
-            told.merge(tally)
-            for _, lengths, data in outputs:
-                made.extend(cut(lengths, data))
-
-        results = TaskResults(deliver)
+        results = TaskResults()
         bucket = self.bucket
 
         def run(program: Program, results: TaskResults) -> Changes:
@@ -63,9 +54,10 @@ class Engine:
             changes = run(self.program, results)
         if changes:
             self.records.append(self.serializer.record(changes))
-        results.close()
-        self.outputs += made
-        self.tally.merge(told)
+        outputs, tally = results.take()
+        for _, lengths, data in outputs:
+            self.outputs += cut(lengths, data)
+        self.tally.merge(tally)
 
     def read(self) -> Bucket:
         """What a process that starts now has."""

@@ -257,7 +257,7 @@ def test_code_that_does_not_await_is_interrupted_at_the_limit_of_any_call() -> N
 
     made = application(busy)
     ((block,),) = chunks(made, sent("a", "here", "b", "in a task", "c"), [0] * 5)
-    results = TaskResults(lambda _outputs, _tally: None)
+    results = TaskResults()
     limit = CallTimeout(0.3)
     limit.start()
     try:
@@ -289,7 +289,7 @@ def test_a_function_with_a_loop_of_its_own_has_one_limit_for_all_that_runs_on_it
     source = wallaroo.source("p", wallaroo.TCPSourceConfig("", 0, decode)).to(runs_a_loop)
     made = resolve(wallaroo.build_application("loop", source.to_sink(SINK)))
     ((block,),) = chunks(made, sent("a"), [0])
-    results = TaskResults(lambda _outputs, _tally: None)
+    results = TaskResults()
     limit = CallTimeout(0.2)
     limit.start()
     try:
@@ -444,7 +444,7 @@ def test_the_step_is_drawn_and_counted() -> None:
     assert awaits(made)
     assert details == ["async, 1,000 at a time, 2 retries"]
     ((block,),) = chunks(made, sent("a", "-", "b"), [0] * 3)
-    results = TaskResults(lambda _outputs, _tally: None)
+    results = TaskResults()
     Router(Program(made, 1), results).route(block)
     metrics = results.metrics.step("p", "ask")
     assert (metrics.entered, metrics.left, metrics.timed) == (3, 2, 3)

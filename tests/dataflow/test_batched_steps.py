@@ -143,18 +143,17 @@ def test_a_batch_that_hangs_is_interrupted_and_its_other_messages_go_on() -> Non
         return texts
 
     ((block,),) = chunks(made := application(hangs), sent("a", "!", "b"), [0] * 3)
-    outputs: list[bytes] = []
-    results = TaskResults(lambda made, _tally: outputs.extend(one.data for one in made))
+    results = TaskResults()
     limit = CallTimeout(0.2)
     limit.start()
     try:
         Router(Program(made, 1), results).route(block)
     finally:
         limit.stop()
-    (letter,) = results.tally.letters
+    outputs, tally = results.take()
+    (letter,) = tally.letters
     assert (letter.arrival, letter.error) == (1, "CallTimedOut: the call took longer than 0.2 s")
-    results.close()
-    assert b"".join(outputs) == b"ab"
+    assert b"".join(one.data for one in outputs) == b"ab"
 
 
 def test_the_step_is_drawn_and_says_how_long_the_engine_may_wait() -> None:

@@ -220,7 +220,7 @@ def test_a_message_whose_entity_ends_the_process_that_saves_it_is_set_aside() ->
     engine.batch(["a", "b"])
     payloads = [("p", text.encode()) for text in ["a", "a killing", "b", "a"]]
     ((block,),) = chunks(engine.application, payloads, [0] * len(payloads))
-    packed = Router(engine.program, TaskResults(lambda _outputs, _tally: None)).route(block)
+    packed = Router(engine.program, TaskResults()).route(block)
     engine.run_task(packed, isolated=True)
     assert [letter.error for letter in engine.tally.letters] == [
         "SkippedCall: the call ended its process (exit code 0)"

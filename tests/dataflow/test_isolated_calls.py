@@ -69,12 +69,11 @@ def run(step: Any, texts: Sequence[str]) -> tuple[bytes, list[tuple[int | None, 
     sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, wallaroo.encoder(str))
     made = resolve(wallaroo.build_application("isolated", source.to_sink(sink)))
     ((block,),) = chunks(made, [("p", text.encode()) for text in texts], [0] * len(texts))
-    outputs: list[bytes] = []
-    results = TaskResults(lambda made, _tally: outputs.extend(one.data for one in made))
+    results = TaskResults()
     run_isolated(Program(made, 1), results, LIMIT_S, lambda p, r: Router(p, r).route(block))
-    letters = [(letter.arrival, letter.error) for letter in results.tally.letters]
-    results.close()
-    return b" ".join(outputs), letters
+    outputs, tally = results.take()
+    letters = [(letter.arrival, letter.error) for letter in tally.letters]
+    return b" ".join(one.data for one in outputs), letters
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 100])
@@ -158,8 +157,7 @@ def test_a_connection_is_kept_between_chunks_and_not_used_in_copies_of_the_proce
     texts = ["a", "kill", "b", "c"]
     for isolates, due in ((False, b"AKILLBC"), (True, b"ABC"), (False, b"AKILLBC")):
         ((block,),) = chunks(made, [("p", text.encode()) for text in texts], [0] * 4)
-        outputs: list[bytes] = []
-        results = TaskResults(lambda made, _tally, to=outputs: to.extend(o.data for o in made))  # type: ignore[misc]
+        results = TaskResults()
         if isolates:
             run_isolated(
                 Program(made, 1),
@@ -169,8 +167,8 @@ def test_a_connection_is_kept_between_chunks_and_not_used_in_copies_of_the_proce
             )
         else:
             Router(Program(made, 1), results).route(block)
-        results.close()
-        assert b"".join(outputs) == due
+        outputs, _ = results.take()
+        assert b"".join(one.data for one in outputs) == due
     assert len(writers) == 1, "the copies have opened their own"
     run_on_loop(_close(writers[0]))
 

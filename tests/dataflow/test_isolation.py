@@ -37,7 +37,6 @@ from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.resolution.application import resolve
-from wallaroo.wire.records import Outputs, Tally
 
 LIMIT_S = 1.0
 
@@ -99,21 +98,14 @@ def test_the_messages_that_end_their_process_are_set_aside_and_the_others_go_on(
     texts = ["one", "killing", "two", "exiting", "blocking", "six", "crashing", "ten", "odd", "end"]
     sent = [("p", text.encode()) for text in texts]
     ((block,),) = chunks(made, sent, [0] * len(sent))
-    delivered: list[bytes] = []
-    tally = Tally()
-
-    def deliver(outputs: Any, told: Tally) -> None:
-        tally.merge(told)
-        delivered.extend(data for _, _, data in outputs)
-
-    results = TaskResults(deliver)
+    results = TaskResults()
     (packed,) = run_isolated(program, results, LIMIT_S, lambda p, r: Router(p, r).route(block))
     bucket = Bucket([{}])
     run_isolated(
         program, results, LIMIT_S, lambda p, r: StateRunner(p, r).run([packed.blob], 0, bucket)
     )
-    results.close()
-    assert b"".join(delivered) == b"onetwosixtenend"
+    outputs, tally = results.take()
+    assert b"".join(one.data for one in outputs) == b"onetwosixtenend"
     assert [(letter.step, letter.arrival, letter.error) for letter in tally.letters] == [
         ("decoder", 1, "SkippedCall: the call killed its process (SIGKILL)"),
         ("careful", 3, "SkippedCall: the call ended its process (exit code 3)"),
@@ -132,15 +124,14 @@ def test_messages_that_use_up_the_memory_are_set_aside_and_what_they_took_is_fre
     made = ApplicationRef(str(MISBEHAVING), ("--in", "h:1", "--out", "h:2")).load()
     sent = [("Texts", text) for text in (b"a", b"grow in the decoder", b"a grow", b"b grow", b"a")]
     ((block,),) = chunks(made, sent, [0] * len(sent))
-    delivered: list[bytes] = []
-    results = TaskResults(lambda outputs, _tally: delivered.extend(data for _, _, data in outputs))
+    results = TaskResults()
     program = Program(made, 1)
     (packed,) = run_isolated(program, results, 0, lambda p, r: Router(p, r).route(block))
     bucket = Bucket([{}])
     run_isolated(program, results, 0, lambda p, r: StateRunner(p, r).run([packed.blob], 0, bucket))
-    letters = results.tally.letters
-    results.close()
-    assert b"".join(delivered) == b"a 1\na 2\n"
+    outputs, tally = results.take()
+    letters = tally.letters
+    assert b"".join(one.data for one in outputs) == b"a 1\na 2\n"
     told = "MemoryError: the call takes more than the 300 MiB it may"
     assert [(letter.step, letter.error) for letter in letters] == [
         ("decoder", told),
@@ -177,7 +168,7 @@ def test_a_function_that_does_not_return_is_interrupted(function: Callable[[str]
     made = resolve(builder.build())
     sent = [("p", text) for text in (b"a", b"endless", b"b")]
     ((block,),) = chunks(made, sent, [0] * len(sent))
-    results = TaskResults(lambda _outputs, _tally: None)
+    results = TaskResults()
     patience = CallTimeout(LIMIT_S)
     patience.start()
     try:
@@ -205,7 +196,7 @@ def test_what_goes_on_is_not_interrupted() -> None:
         made = resolve(builder.build())
         sent = [("p", b"a")] * 12
         ((block,),) = chunks(made, sent, [0] * len(sent))
-        results = TaskResults(lambda _outputs, _tally: None)
+        results = TaskResults()
         Router(Program(made, 1), results).route(block)
     finally:
         patience.stop()
@@ -217,12 +208,11 @@ def test_only_a_copy_that_says_so_has_got_through() -> None:
     made = application()
     texts = ["one", "leaving", "becoming", "forking", "quitting", "end"]
     ((block,),) = chunks(made, [("p", text.encode()) for text in texts], [0] * len(texts))
-    tally = Tally()
-    results = TaskResults(lambda _outputs, told: tally.merge(told))
+    results = TaskResults()
     (packed,) = run_isolated(
         Program(made, 1), results, LIMIT_S, lambda p, r: Router(p, r).route(block)
     )
-    results.close()
+    _, tally = results.take()
     assert [(letter.arrival, letter.error) for letter in tally.letters] == [
         (1, "SkippedCall: the call ended its process (exit code 0)"),
         (2, "SkippedCall: the call ended its process (exit code 0)"),
@@ -239,13 +229,7 @@ def isolated_and_saved(application: Application, texts: Sequence[str]) -> tuple[
     program = Program(application, 1)
     sent = [(application.sources[0].name, text.encode()) for text in texts]
     ((block,),) = chunks(application, sent, [0] * len(sent))
-    tally, outputs = Tally(), list[Outputs]()
-
-    def deliver(delivered: Sequence[Outputs], reported: Tally) -> None:
-        outputs.extend(delivered)
-        tally.merge(reported)
-
-    results = TaskResults(deliver)
+    results = TaskResults()
     blobs = [packed.blob for packed in Router(program, results).route(block)]
     serializer = EntitySerializer([partition.name for partition in program.partitions])
     bucket = serializer.read([])
@@ -255,7 +239,7 @@ def isolated_and_saved(application: Application, texts: Sequence[str]) -> tuple[
 
     saves = Saves(Saving(serializer, bucket), lambda changes: changes)
     serializer.record(run_isolated(program, results, LIMIT_S, run, saves))
-    results.close()
+    outputs, tally = results.take()
     return b"".join(of.data for of in outputs), tally.set_aside
 
 
@@ -350,18 +334,16 @@ def damaging(function: Any) -> Application:
 def route_isolated(made: Application, texts: Sequence[str]) -> list[tuple[int | None, str]]:
     """Route *texts* in isolation; the messages set aside, and why."""
     ((block,),) = chunks(made, [("p", text.encode()) for text in texts], [0] * len(texts))
-    tally = Tally()
-    results = TaskResults(lambda _outputs, told: tally.merge(told))
+    results = TaskResults()
     run_isolated(Program(made, 1), results, LIMIT_S, lambda p, r: Router(p, r).route(block))
-    results.close()
+    _, tally = results.take()
     return [(letter.arrival, letter.error) for letter in tally.letters]
 
 
 def test_a_copy_that_stands_still_before_its_first_call_is_waited_for() -> None:
     made, owner = application(), os.getpid()
     ((block,),) = chunks(made, [("p", b"one"), ("p", b"killing")], [0] * 2)
-    letters = Tally()
-    results = TaskResults(lambda _outputs, told: letters.merge(told))
+    results = TaskResults()
 
     def run(program: Program, results: TaskResults) -> None:
         if os.getpid() != owner:
@@ -369,8 +351,8 @@ def test_a_copy_that_stands_still_before_its_first_call_is_waited_for() -> None:
         Router(program, results).route(block)
 
     run_isolated(Program(made, 1), results, LIMIT_S / 10, run)
-    results.close()
-    assert [letter.arrival for letter in letters.letters] == [1]
+    _, tally = results.take()
+    assert [letter.arrival for letter in tally.letters] == [1]
 
 
 def test_the_messages_that_damage_their_process_are_set_aside_and_the_others_go_on() -> None:
@@ -441,18 +423,16 @@ def test_a_forked_process_cannot_write_to_copies_of_connections() -> None:
 
 
 def test_a_forked_process_that_returns_into_the_engine_ends_and_delivers_nothing() -> None:
-    delivered, other = socket.socketpair()
-    results = TaskResults(lambda _outputs, _tally: delivered.sendall(b"an output"))
+    results = TaskResults()
     results.adder(0)(b"an output")
-    child = os.fork()
-    if not child:
-        results.settle()  # what runs messages does it at their end
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
-    assert results.close()
-    assert other.recv(100) == b"an output"
-    delivered.close()
-    other.close()
+    for ends in (results.settle, results.take):  # what runs messages does it at their end
+        child = os.fork()
+        if not child:
+            ends()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    ((_, _, data),), _ = results.take()
+    assert data == b"an output"
 
 
 def test_a_forked_process_can_stop_the_limit_for_calls() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from wallaroo.dataflow.state_runner import StateRunner
 from wallaroo.model.application import Application
 from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
-from wallaroo.wire.records import Block, FailedMessage, Outputs, Tally
+from wallaroo.wire.records import Block, FailedMessage, Tally
 
 Message = tuple[str, int]
 
@@ -359,7 +359,7 @@ def test_a_message_that_does_not_pickle_is_set_aside_and_the_stream_goes_on() ->
 
 def test_only_entities_that_were_saved_count_as_changed() -> None:
     program = Program(application_of(state=peek), 1)
-    results = TaskResults(lambda _outputs, _tally: None)
+    results = TaskResults()
     frames = framing_of(program.application.sources[0]).frame(b"a1")
     (packed,) = Router(program, results).route([Block(0, 1, 0, 0, frames)])
     assert not StateRunner(program, results).run([packed.blob], 0, Bucket([{"a": Numbers()}]))
@@ -367,30 +367,22 @@ def test_only_entities_that_were_saved_count_as_changed() -> None:
 
 def test_an_entity_counts_as_changed_when_its_computation_raises() -> None:
     program = Program(application_of(state=moody), 1)
-    results = TaskResults(lambda _outputs, _tally: None)
+    results = TaskResults()
     frames = framing_of(program.application.sources[0]).frame(b"a1")
     (packed,) = Router(program, results).route([Block(0, 1, 0, 0, frames)])
     (changed,) = StateRunner(program, results).run([packed.blob], 0, Bucket([{}])).changed
     assert changed["a"].all == [1]
 
 
-def test_a_task_delivers_its_outputs_before_they_fill_memory() -> None:
-    delivered: list[int] = []
-    results = TaskResults(lambda outputs, _tally: delivered.append(len(outputs[0].data)))
+def test_a_task_joins_its_outputs_before_there_are_many() -> None:
+    results = TaskResults()
     for _ in range(20):
         results.adder(0)(bytes(1024 * 1024))
         results.settle()
-    assert results.close()
-    assert sum(delivered) == 20 * 1024 * 1024
-    assert max(delivered) <= TaskResults.FLUSH_BYTES
-
-
-def test_a_task_that_has_nothing_delivers_nothing_unless_it_must() -> None:
-    delivered: list[Sequence[Outputs]] = []
-    results = TaskResults(lambda outputs, _tally: delivered.append(outputs))
-    assert not results.close()
-    assert results.close(always=True)
-    assert delivered == [[]]
+    joined = [len(one.data) for one in results.take()[0]]
+    assert sum(joined) == 20 * 1024 * 1024
+    assert max(joined) <= TaskResults.JOINED_BYTES
+    assert results.take()[0] == []
 
 
 def set_aside(key: str | None = None, place: str = "f.py:1", error: str = "E: x") -> FailedMessage:

@@ -140,15 +140,7 @@ def test_a_message_on_which_anything_is_raised_is_set_aside_as_simulated() -> No
 
     program = Program(made, 1)
     ((block,),) = chunks(made, sent, [0] * len(sent))
-    outputs: list[bytes] = []
-    letters: list[Any] = []
-
-    def deliver(staged: Any, tally: Any) -> None:
-        letters.extend(tally.letters)
-        for _, lengths, data in staged:
-            outputs.extend(cut(lengths, data))
-
-    results = TaskResults(deliver)
+    results = TaskResults()
     packed = run_isolated(program, results, 0, lambda p, r: Router(p, r).route(block))
     for level in range(1, program.levels.count + 1):
         bucket = Bucket([{}, {}])
@@ -160,11 +152,12 @@ def test_a_message_on_which_anything_is_raised_is_set_aside_as_simulated() -> No
             return runner.sent()
 
         packed = [*packed, *run_isolated(program, results, 0, run)]
-    results.close()
+    staged, tally = results.take()
+    outputs = [one for _, lengths, data in staged for one in cut(lengths, data)]
     assert sorted(outputs) == sorted(expected.outputs)
-    assert sorted((letter.step, letter.error.partition(":")[0]) for letter in letters) == sorted(
-        (step, type(error).__name__) for _, step, _, error in expected.set_aside
-    )
+    assert sorted(
+        (letter.step, letter.error.partition(":")[0]) for letter in tally.letters
+    ) == sorted((step, type(error).__name__) for _, step, _, error in expected.set_aside)
 
 
 def test_control_c_ends_a_simulation() -> None:

@@ -251,7 +251,7 @@ class _Copy:
         return None if finished else reason
 
     def _run_here(self, run: Run[Any], saves: Saves | None) -> None:
-        results = TaskResults(lambda _outputs, _tally: None)
+        results = TaskResults()
         if saves is None:
             run(_guarded(self._program, self._calls), results)
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from wallaroo.api.places import Place
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from wallaroo.dataflow.program import StatefulStage
 
 _exit, _getpid = os._exit, os.getpid  # user code may replace them
-_DEAD_LETTER_BYTES = 500
-"""Approximate size of a dead letter without its payload."""
 _KEY_LENGTH = 100
 """Characters of a key in a dead letter at most."""
 
@@ -75,34 +73,31 @@ NOWHERE = Origin()
 
 
 class TaskResults:
-    """Collects the outputs of one task by sink, and its report.
+    """Collects the outputs of a chunk by sink, and its report, and gives them away before the next.
 
-    Args:
-        deliver: Called with outputs when enough have accumulated, and by `close`.
+    Routers and workers keep the metrics of steps that they count in: so these are emptied in place.
     """
 
-    FLUSH_BYTES = 1024 * 1024
-    """Bytes of outputs to collect before delivery: limits memory, and the data to resend after a
-    failure of the gateway."""
+    JOINED_BYTES = 1024 * 1024
+    """Bytes of outputs to collect before they are joined, which limits memory."""
 
-    def __init__(self, deliver: Callable[[Sequence[Outputs], Tally], None]) -> None:
+    def __init__(self) -> None:
         self._process = os.getpid()
         self.tally = Tally()
         self.metrics = TaskMetrics()
-        """Metrics of the whole task; delivered by `close`."""
-        self._deliver = deliver
+        """Metrics of the whole chunk, which `take` adds to the report."""
         self._outputs: dict[int, list[bytes]] = defaultdict(list)
         self._counted: dict[int, int] = defaultdict(int)
         """Number of collected outputs that are included in `_bytes`, by sink."""
         self._bytes = 0
-        self._delivered = False
+        self._joined: list[Outputs] = []
 
     def adder(self, sink: int) -> Callable[[bytes], None]:
         """Return a function that adds an output for *sink*; call `settle` after adding outputs."""
         return self._outputs[sink].append
 
     def settle(self) -> None:
-        """Deliver the collected outputs if enough have accumulated.
+        """Join the collected outputs if enough have accumulated.
 
         It also ends a process that user code has forked and in which it has returned as well. Such
         a process must reach nothing of the engine, which would be there twice.
@@ -111,15 +106,17 @@ class TaskResults:
         for sink, outputs in self._outputs.items():
             self._bytes += sum(map(len, outputs[self._counted[sink] :]))
             self._counted[sink] = len(outputs)
-        if self._bytes >= self.FLUSH_BYTES:
-            self._flush()
+        if self._bytes >= self.JOINED_BYTES:
+            self._join()
 
-    def close(self, *, always: bool = False) -> bool:
-        """Deliver what remains, if anything or *always*; returns whether anything was delivered."""
-        self.tally.metrics, self.metrics = self.metrics, TaskMetrics()
-        if any(self._outputs.values()) or self.tally or (always and not self._delivered):
-            self._flush()
-        return self._delivered
+    def take(self) -> tuple[list[Outputs], Tally]:
+        """Outputs and report since the last call."""
+        self._end_other_process()
+        self._join()
+        outputs, tally = self._joined, self.tally
+        tally.metrics = self.metrics.taken()
+        self._joined, self.tally = [], Tally()
+        return outputs, tally
 
     @runs_step("owner", "step")
     def failed(
@@ -137,9 +134,7 @@ class TaskResults:
         text = describe_error(error)[:500]
         start = "" if isinstance(cause, Refused) else preview(message)
         failed = FailedMessage(owner.pipeline, step.name, place, text, start, *origin)
-        failed = failed._replace(traceback=traceback_of(cause))
-        self.tally.add_set_aside(failed)
-        self._count_dead_letter(len(failed.traceback))
+        self.tally.add_set_aside(failed._replace(traceback=traceback_of(cause)))
 
     @runs_step("owner", "step")
     def unroutable(
@@ -158,32 +153,17 @@ class TaskResults:
             owner.pipeline, step.name, str(step.place), text, preview(message), *origin
         )
         self.tally.add_unknown_key(partition.name, failed._replace(key=preview(key, _KEY_LENGTH)))
-        self._count_dead_letter()
-
-    def _count_dead_letter(self, more: int = 0) -> None:
-        """Count a dead letter towards the memory limit, and deliver if it is reached.
-
-        Args:
-            more: Bytes that it has beyond the usual ones.
-        """
-        self._bytes += _DEAD_LETTER_BYTES + more
-        if self._bytes >= self.FLUSH_BYTES:
-            self._flush()
 
     def _end_other_process(self) -> None:
         if _getpid() != self._process:
             _exit(1)
 
-    def _flush(self) -> None:
-        self._end_other_process()
-        delivered = [
+    def _join(self) -> None:
+        self._joined += [
             Outputs(sink, array("I", map(len, outputs)).tobytes(), b"".join(outputs))
             for sink, outputs in self._outputs.items()
             if outputs
         ]
-        self._deliver(delivered, self.tally)
-        self._delivered = True
-        self.tally = Tally()
         for outputs in self._outputs.values():
             outputs.clear()  # keep the list: paths append to it
         self._counted.clear()

@@ -76,19 +76,18 @@ def test_all_attempts_and_pauses_count_as_one_call_for_the_time_limit() -> None:
     flaky = Flaky()
     made = application(flaky, wallaroo.retries(9, backoff=wallaroo.milliseconds(200)))
     ((block,),) = chunks(made, [("p", b"9" * 4), ("p", b"0 b")], [0, 0])
-    outputs: list[bytes] = []
-    results = TaskResults(lambda made, _tally: outputs.extend(one.data for one in made))
+    results = TaskResults()
     limit = CallTimeout(0.5)
     limit.start()
     try:
         Router(Program(made, 1), results).route(block)
     finally:
         limit.stop()
-    (letter,) = results.tally.letters
+    outputs, tally = results.take()
+    (letter,) = tally.letters
     assert letter.error == "CallTimedOut: the call took longer than 0.5 s"
     assert flaky.calls.count("9999") < 9
-    results.close()
-    assert outputs == [b"0 b"]
+    assert [one.data for one in outputs] == [b"0 b"]
 
 
 def test_retries_are_drawn() -> None:

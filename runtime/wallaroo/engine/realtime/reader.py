@@ -29,7 +29,6 @@ from wallaroo.engine.realtime.frames import (
 )
 from wallaroo.engine.realtime.housekeeping import Housekeeping
 from wallaroo.engine.realtime.job import Job
-from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.system.failpoints import fault
@@ -69,7 +68,7 @@ class Reader:
         self._partition_of = job.partition_of()
         self._slots = slots_for(job.partitions)
         """For each partition, a number that Spark sends to it."""
-        self._results = ChunkResults()
+        self._results = TaskResults()
         self._router = Router(program, self._results)
         self._housekeeping = Housekeeping()
         self._files = None if job.files is None else SharedFiles(job.files)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from wallaroo.engine.realtime.results import ChunkResults
+from wallaroo.dataflow.results import TaskResults
 from wallaroo.wire.task_metrics import TaskMetrics, WindowFigures
 
 
 def test_all_metrics_of_a_chunk_are_taken_once() -> None:
-    results = ChunkResults()
+    results = TaskResults()
     metrics = results.metrics
     metrics.step("p", "s").note(3, 2, 0.5)
     metrics.add_arrivals([(0, 1, 2)])
