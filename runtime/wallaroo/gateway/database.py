@@ -23,9 +23,9 @@ _REMEDY = "restore it from a copy, or remove it: only the dead letters in it are
 class DamagedDatabase(DamagedFile, sqlite3.DatabaseError):
     """A database does not contain what was written to it."""
 
-    def __init__(self, file: Path | str, problem: object, remedy: str = _REMEDY) -> None:
+    def __init__(self, file: Path | str, problem: object) -> None:
         told = " ".join(str(problem).split())  # SQLite cites statements, which have lines
-        super().__init__(f"{file} is damaged: {told}; {remedy}")
+        super().__init__(f"{file} is damaged: {told}; {_REMEDY}")
 
 
 @contextlib.contextmanager

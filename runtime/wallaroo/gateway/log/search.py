@@ -82,19 +82,18 @@ def next_record(extent: Extent, at: int, number: int, stop: int = MOST_NUMBER) -
     return None
 
 
-def valid_records(extent: Extent, at: int, number: int, stop: int = MOST_NUMBER) -> Iterator[Found]:
+def valid_records(extent: Extent, at: int, number: int) -> Iterator[Found]:
     """Yield all valid records from a place on, and pass over what is none.
 
     Args:
         extent: Bytes of a segment.
         at: The place.
         number: Number of the record that should be there.
-        stop: Number above those of records that can be in them.
     """
     while True:
         found = record_at(extent, at)
-        if found is None or not number <= found.number < stop:
-            found = next_record(extent, at, number, stop)
+        if found is None or found.number < number:
+            found = next_record(extent, at, number)
         if found is None:
             return
         yield found
