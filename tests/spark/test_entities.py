@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.applications.misbehaving import add
 from tests.helpers import MISBEHAVING
 from tests.spark.harness import Receiver, called, run, send
 from wallaroo.api.places import place_of
+from wallaroo.cli.main import main
 from wallaroo.testing import load, simulate
 
 pytestmark = pytest.mark.spark
@@ -38,7 +40,8 @@ def by_key(outputs: Sequence[bytes]) -> dict[bytes, list[bytes]]:
 
 def letters(state: Path) -> list[tuple[str, str, str]]:
     """Step, place and error of each dead letter."""
-    listing = called("dead-letters", "list", "--json", "--state-dir", state)
+    command = ["dead-letters", "list", "--json", "--state-dir", str(state)]
+    listing = CliRunner().invoke(main, command)
     found = [json.loads(line) for line in listing.stdout.splitlines()]
     return [(letter["step"], letter["place"], letter["error"]) for letter in found]
 
