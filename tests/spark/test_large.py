@@ -43,7 +43,7 @@ def test_large_entities_and_messages_pass_through_a_small_heap_and_survive_a_kil
     tmp_path: Path,
 ) -> None:
     state = tmp_path / "state"
-    medium = [f"m{number}" for number in range(40)]
+    medium = [f"m{number}" for number in range(24)]
     due = [output("k", 20), output("k", 20, 36), output("l", 0), output("n", 1)]
     due += [output(key, 8) for key in medium]
     last = due[1:]
