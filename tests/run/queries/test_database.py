@@ -20,6 +20,7 @@ from wallaroo.errors import UsageError
         ("SELECT 'é',\n nix FROM state", 'line 2, column 2: Referenced column "nix" not found'),
         ("SELECT n FROM nix", 'line 1, column 15: there is no table "nix"; the tables are "state"'),
         ("SELECT 'a'::INTEGER", "the query: Could not convert string 'a' to INT32"),
+        ("SELECT '\udc80'", "the query is not Unicode text, at character 9"),
         ("SELECT ?", "the query: Values were not provided"),
         ("SELECT 1; SELECT 2", "expected a single statement that reads"),
         ("", "expected a single statement that reads"),

@@ -7,6 +7,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from tests.run.queries.entities import Entity, rows, tables_of, types
@@ -147,3 +149,21 @@ def test_only_the_tables_that_a_query_may_name_are_made() -> None:
         assert rows(tables, "SHOW TABLES") == [{"name": "one"}, {"name": "two"}]
         with pytest.raises(UsageError, match='no table "three"; the tables are "one", "two"'):
             rows(tables, "SELECT n FROM three")
+
+
+def test_values_of_numpy_and_pandas() -> None:
+    entity = Entity(
+        number=np.float32(0.5),
+        count=np.int64(3),
+        flag=np.bool_(True),
+        array=np.array([1, 2]),
+        day=np.datetime64("2026-03-01"),
+        at=pd.Timestamp("2026-03-01"),
+        longest=np.longdouble(1),
+    )
+    with tables_of(("state", np.str_("a"), entity)) as tables:
+        assert list(types(tables, "state").values()) == [
+            *("VARCHAR", "DOUBLE", "BIGINT", "BOOLEAN", "JSON", "JSON", "JSON", "JSON")
+        ]
+        query = 'SELECT key, "number", "count", flag FROM state'
+        assert rows(tables, query) == [{"key": "a", "number": 0.5, "count": 3, "flag": True}]

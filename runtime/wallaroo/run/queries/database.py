@@ -103,6 +103,11 @@ class StateTables:
             UsageError: It is something else, or is wrong.
             RuntimeFailure: It takes more memory or disk than there is.
         """
+        try:
+            query.encode()
+        except UnicodeEncodeError as error:
+            msg = f"the query is not Unicode text, at character {error.start + 1}"
+            raise UsageError(msg) from error
         with self._told(query):
             statements = self._connection.extract_statements(query)
             if len(statements) != 1 or statements[0].type.name not in _READING:

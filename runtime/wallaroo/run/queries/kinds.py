@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import enum
+import sys
 import uuid
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -260,9 +261,9 @@ def plain_numbers(values: Sequence[Any]) -> Sequence[Any]:
 
 def _plain_number(value: Any) -> Any:
     """The number, truth value or text that is a scalar of numpy; *value* itself if none is."""
-    dtype = getattr(value, "dtype", None)
-    is_plain_number = dtype is not None and dtype.char in "?bhilqBHILQefdSU"
-    return value.item() if is_plain_number else value
+    numpy = sys.modules.get("numpy")
+    is_scalar = numpy is not None and isinstance(value, numpy.generic)
+    return value.item() if is_scalar and value.dtype.char in "?bhilqBHILQefdSU" else value
 
 
 def _is_unicode(values: Sequence[str]) -> bool:
