@@ -36,9 +36,6 @@ def test_objects_are_written_read_listed_and_deleted(folder: ObjectPath) -> None
     (folder / "offsets" / "1").unlink()
     (folder / "offsets" / "1").unlink(missing_ok=True)
     assert not (folder / "offsets" / "1").exists()
-    (folder / "state").remove_all()
-    (folder / "state").remove_all()
-    assert list(folder.glob("state/*/*/*")) == []
 
 
 def test_what_is_not_there_is_not_found_as_on_a_disk(folder: ObjectPath) -> None:

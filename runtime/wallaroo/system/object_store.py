@@ -138,11 +138,6 @@ class ObjectPath(PosixPath):
             if len(names) == len(wanted) and all(map(fnmatchcase, names, wanted)):
                 yield start.joinpath(*names)
 
-    def remove_all(self) -> None:
-        """Delete all objects below."""
-        with self._told(), contextlib.suppress(FileNotFoundError):
-            filesystem().delete_dir(self.key)
-
     @property
     def key(self) -> str:
         """Bucket and name, as the store knows it."""

@@ -36,7 +36,6 @@ from wallaroo.engine.realtime.housekeeping import Housekeeping
 from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.look_ups import LookUps
 from wallaroo.engine.realtime.partition_state import PartitionState
-from wallaroo.engine.realtime.results import ChunkResults
 from wallaroo.engine.realtime.shared_files import SharedFiles
 from wallaroo.engine.realtime.state_copy import note
 from wallaroo.engine.spark.checkpoint.epochs import run_of
@@ -79,7 +78,7 @@ class Partition:
         serializer = EntitySerializer.of(program, job.entity_limit_bytes)
         saved = Program(program.application, job.buckets)
         self._state = PartitionState(serializer, saved.bucket_in, saved.bucket_of)
-        self._results = ChunkResults()
+        self._results = TaskResults()
         levels = range(1, program.levels.count + 1)
         self._buckets = {level: self._state.bucket_for_level() for level in levels}
         """The entities, by level: each has timers of its own."""

@@ -12,7 +12,6 @@ import gc
 import os
 import pickle
 import select
-import socket
 import sys
 import threading
 from typing import NoReturn
@@ -69,10 +68,7 @@ def run(pickled: bytes, role: int, java_socket: str, files: str) -> NoReturn:
 def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
     capture_worker_logs(None, worker=worker_name())
     token = take_token()
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(None)  # whatever user code has set for its own
-    connection.connect(java_socket)
-    java = FrameSocket(connection)
+    java = connect(java_socket)
     note_connections()
     job: Job | ImportJob = pickle.loads(pickled)
     if isinstance(job, ImportJob):
