@@ -21,7 +21,8 @@ def test_the_parameters_and_limits_are_those_of_the_server() -> None:
     assert set(re.findall(r"`(\w+)`", page)) >= look_ups.OF_PAGE
     assert all(f"?{name}=" in PAGE for name in look_ups.OF_KEY)
     assert f"1 to {MOST_ON_PAGE:,} entities" in page
-    assert f"more than {MOST_BYTES // 1024**2} MiB as JSON" in PAGE
+    assert f"more than {MOST_BYTES // 1024**2} MiB" in PAGE
+    assert f"longer than {look_ups.KEY_CHARACTERS:,} characters" in PAGE
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -52,16 +52,16 @@ class Paged(Feed):
         self.asked.append(asked)
         if asked[0].after is None:
             return [{"found": [FOUND], "position": 7, "next": "'z'"}]
-        damaged = {"state": NAME, "key": "zb", "error": "it cannot be loaded"}
+        damaged = {"state": NAME, "key": "zb", "error": "it cannot be loaded", "position": 9}
         return [{"found": [{**FOUND, "key": "za"}, damaged], "position": 8, "next": None}]
 
 
-def test_all_pages_are_read_without_what_cannot_be_loaded() -> None:
+def test_all_pages_are_read_and_what_cannot_be_loaded_says_so() -> None:
     feed = Paged()
-    with serving(feed) as dashboard:
-        state = State(dashboard.server.url, NAME)
-        assert [one.key for one in state.entities("z")] == ["z", "za"]
-        state.close()
+    with serving(feed) as dashboard, State(dashboard.server.url, NAME) as state:
+        found = list(state.entities("z"))
+    assert [one.key for one in found] == ["z", "za", "zb"]
+    assert [one.error for one in found] == [None, None, "it cannot be loaded"]
     assert [asked[0].after for asked in feed.asked] == [None, "'z'"]
     assert {asked[0].prefix for asked in feed.asked} == {"z"}
 
@@ -100,6 +100,11 @@ def test_a_dashboard_that_is_gone_is_told(feed: Feed) -> None:
         assert state.get("y") is None
     with state, pytest.raises(RuntimeFailure, match=r"does not answer: .*refused"):
         state.get("y")
+
+
+def test_a_token_that_no_header_can_have_is_refused() -> None:
+    with pytest.raises(UsageError, match="the token has characters"):
+        State("http://127.0.0.1:9/", NAME, token="wröng\n")
 
 
 @pytest.mark.parametrize(

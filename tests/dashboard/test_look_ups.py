@@ -8,9 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import Message
 
 from tests.dashboard.feed import AWAY, Feed, serving
 from tests.dashboard.viewer import Viewer
+from wallaroo.dashboard import look_ups
 from wallaroo.dashboard.look_ups import StateRoutes
 from wallaroo.wire.look_ups import LookUp
 
@@ -48,6 +52,7 @@ def test_an_entity_is_answered_as_it_is(feed: Feed, viewer: Viewer) -> None:
         ("/%27z%27?literal=true", LookUp(STATE, "'z'", literal=True)),
         ("/", LookUp(STATE, "")),
         ("/a%2Fb/c", LookUp(STATE, "a/b/c")),
+        ("/a%0Ab", LookUp(STATE, "a\nb")),
         ("/%ed%a0%80", LookUp(STATE, "\ud800")),
         ("", LookUp(STATE)),
         ("?prefix=z&limit=3&after=%27zebra%27", LookUp(STATE, None, False, "z", "'zebra'", 3)),
@@ -71,7 +76,8 @@ def test_a_page_has_entities_and_says_how_to_get_the_next_one(feed: Feed, viewer
         ("/state/totals/z", 404, "there is no state 'totals'; the application has 'word totals'"),
         (f"{PATH}?limit=0", 400, "limit is a number from 1 to 1,000, not '0'"),
         (f"{PATH}?limit=1001", 400, "limit is a number from 1 to 1,000, not '1001'"),
-        (f"{PATH}?limit=%C2%B2", 400, "limit is a number from 1 to 1,000, not '²'"),
+        (f"{PATH}?limit=%D9%A3", 400, "limit is a number from 1 to 1,000, not '٣'"),
+        ("/state?key=z&state=a", 400, "unknown parameter 'state'; known: key"),
         (f"{PATH}?key=z", 400, "unknown parameter 'key'; known: after, limit, prefix"),
         (f"{PATH}/z?limit=1", 400, "unknown parameter 'limit'; known: literal"),
         (f"{PATH}/z?literal=1", 400, "literal is 'true' or 'false', not '1'"),
@@ -110,9 +116,12 @@ def test_keys_that_are_asked_for_meanwhile_are_looked_up_in_one_call(feed: Feed)
 
     async def ask() -> list[dict[str, Any]]:
         routes = StateRoutes(look_up, lambda: [STATE])
-        first = asyncio.create_task(routes.of_key(LookUp(STATE, "z")))
+        request = Request({"type": "http"}, receive=connected)
+        first = asyncio.create_task(routes.of_key(LookUp(STATE, "z"), request))
         await asyncio.to_thread(is_asked.wait)
-        others = [asyncio.create_task(routes.of_key(LookUp(STATE, key))) for key in "abzcd"]
+        others = [
+            asyncio.create_task(routes.of_key(LookUp(STATE, key), request)) for key in "abzcd"
+        ]
         await asyncio.sleep(0)
         may_answer.set()
         return await asyncio.gather(first, *others)
@@ -121,6 +130,50 @@ def test_keys_that_are_asked_for_meanwhile_are_looked_up_in_one_call(feed: Feed)
     found = [one["found"] for one in asyncio.run(ask())]
     assert found == [[FOUND], [], [], [FOUND], [], []]
     assert [[one.key for one in asked] for asked in feed.asked] == [["z"], [*"abzcd"]]
+
+
+async def connected() -> Message:
+    """What comes of a client that waits."""
+    await asyncio.get_running_loop().create_future()
+    return {}
+
+
+async def gone() -> Message:
+    """What comes of a client that has gone."""
+    return {"type": "http.disconnect"}
+
+
+def test_what_was_not_answered_with_the_others_is_asked_for_again(feed: Feed) -> None:
+    def look_up(asked: Sequence[LookUp]) -> Sequence[dict[str, Any]]:
+        return feed.look_up(asked)[:2]
+
+    async def ask() -> list[dict[str, Any]]:
+        routes, request = StateRoutes(look_up, lambda: [STATE]), Request({"type": "http"})
+        return await asyncio.gather(
+            *(routes.of_key(LookUp(STATE, key), request) for key in "zabzc")
+        )
+
+    feed.entities = [FOUND]
+    assert [one["found"] for one in asyncio.run(ask())] == [[FOUND], [], [], [FOUND], []]
+    asked = [[one.key for one in asked] for asked in feed.asked]
+    assert asked == [[*"zabzc"], [*"bzc"], ["c"]]
+
+
+def test_nothing_is_looked_up_for_clients_that_have_gone_meanwhile(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look_ups, "_PATIENCE_S", 0.0)
+
+    async def ask() -> list[Any]:
+        routes = StateRoutes(feed.look_up, lambda: [STATE])
+        here, away = (Request({"type": "http"}, receive=one) for one in (connected, gone))
+        asking = [routes.of_key(LookUp(STATE, "a"), away), routes.of_key(LookUp(STATE, "b"), here)]
+        return [*await asyncio.gather(*asking, return_exceptions=True)]
+
+    left, found = asyncio.run(ask())
+    assert isinstance(left, HTTPException)
+    assert found["found"] == []
+    assert [[one.key for one in asked] for asked in feed.asked] == [["b"]]
 
 
 def test_whoever_waits_is_told_of_a_failure(feed: Feed, viewer: Viewer) -> None:

@@ -28,6 +28,8 @@ class Entity(NamedTuple):
     attributes, with its class as `$class`."""
     position: int
     """The offset as of which it is: it has seen all messages before, and none after."""
+    error: str | None = None
+    """Why it has no value: it cannot be loaded, is too large, or cannot be shown as JSON."""
 
 
 class State:
@@ -44,7 +46,7 @@ class State:
         tls: TLS context for a URL that begins with `https`; None to trust the system's authorities.
 
     Raises:
-        UsageError: *url* is not a URL.
+        UsageError: *url* is not a URL, or *token* has characters that a header cannot have.
 
     Example:
         with State("http://127.0.0.1:7990/", "word totals") as totals:
@@ -70,6 +72,9 @@ class State:
             raise UsageError(msg) from error
         if parts.scheme not in {"http", "https"} or not host:
             msg = f"{url!r} is not the URL of a dashboard, such as http://127.0.0.1:7990/"
+            raise UsageError(msg)
+        if token is not None and not (token.isascii() and token.isprintable()):
+            msg = "the token has characters that a header of HTTP cannot have"
             raise UsageError(msg)
         self._url = url
         self._path = f"{parts.path.rstrip('/')}/state/{_quoted(name)}"
@@ -106,8 +111,7 @@ class State:
     def entities(self, prefix: str = "") -> Iterator[Entity]:
         """All entities whose keys, as text, begin with *prefix*, in the order of their keys.
 
-        They are read page by page, so each one has a position of its own. Entities that cannot be
-        loaded are left out.
+        They are read page by page, so each one has a position of its own.
 
         Raises:
             UsageError: The application has no state of this name, or the token is wrong.
@@ -117,7 +121,7 @@ class State:
         while True:
             page = self._ask(f"?{urlencode(asked, errors='surrogatepass')}")
             assert page is not None
-            yield from (_entity(one) for one in page["entities"] if "error" not in one)
+            yield from map(_entity, page["entities"])
             if page["next"] is None:
                 return
             asked["after"] = page["next"]
@@ -164,4 +168,4 @@ def _quoted(text: str) -> str:
 
 
 def _entity(found: dict[str, Any]) -> Entity:
-    return Entity(found["key"], found["entity"], found["position"])
+    return Entity(found["key"], found.get("entity"), found["position"], found.get("error"))

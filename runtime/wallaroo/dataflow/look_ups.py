@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import heapq
 import json
+import pickle
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from operator import itemgetter
@@ -24,8 +25,9 @@ from wallaroo.wire.look_ups import MOST_BYTES, PAGE_BYTES, Found, LookUp, Page
 
 Search = Generator[None, None, Page]
 
-_KEYS = 256
+_KEYS = 2_048
 """Keys that are looked at between two pauses."""
+_SET = "frozenset("
 _LITERAL_CHARACTERS = 4_000
 """A longer key is only meant as text."""
 _LITERALS = (str, bytes, int, float, complex, bool, NoneType)
@@ -55,46 +57,59 @@ class Searches:
     def _of_key(self, states: Iterable[int], text: str, *, literal: bool) -> Search:
         found = list[Found]()
         candidates = list(keys_written(text, literal=literal))
+        texts = {text}
         for number in states:
             known = [key for key in candidates if self._has(number, key)]
-            if not known and not self._has_literal_keys(number):
-                texts = {text}
+            if not (known or (literal and candidates)):
                 for keys in self._all_keys(number):
-                    known += [key for key in keys if texts & {_text(str, key), _text(repr, key)}]
+                    others = [key for key in keys if not _is_literal(key)]
+                    known += [key for key in others if texts & {_text(str, key), _text(repr, key)}]
                     yield
             found += [one for key in known if (one := self._found(number, key)) is not None]
         return Page(found)
 
     def _page(self, number: int, asked: LookUp) -> Search:
+        """The first keys in their order.
+
+        Once there are enough, most of the others are passed over by one comparison.
+        """
+        after, prefix, most = asked.after, asked.prefix, asked.most
+        high: str | None = None
         kept = list[tuple[str, Any]]()
         for keys in self._all_keys(number):
-            for key in keys:
-                order = _text(repr, key)
-                is_after = asked.after is None or order > asked.after
-                if is_after and _text(str, key).startswith(asked.prefix):
-                    kept.append((order, key))
-            if len(kept) > 4 * asked.most + _KEYS:
-                kept = _first(kept, asked.most + 1)
+            kept += [
+                (key, key)
+                for key in keys
+                if type(key) is str
+                and (high is None or key < high)
+                and (after is None or key > after)
+                and key.startswith(prefix)
+            ]
+            if set(map(type, keys)) != {str}:
+                others = [(_order(key), key) for key in keys if type(key) is not str]
+                kept += [
+                    (order, key)
+                    for order, key in others
+                    if (after is None or order > after) and _text(str, key).startswith(prefix)
+                ]
+            if len(kept) > 2 * most + _KEYS:
+                kept = _first(kept, most + 1)
+                high = kept[-1][0]
             yield
-        kept = _first(kept, asked.most + 1)
-        found, size, end = list[Found](), 0, None
-        for order, key in kept[: asked.most]:
-            if (one := self._found(number, key, order)) is not None:
+        kept = _first(kept, most + 1)
+        page, found, size = kept[:most], list[Found](), 0
+        for shown, (_, key) in enumerate(page, 1):
+            if (one := self._found(number, key)) is not None:
                 found.append(one)
                 size += len(one.text)
             if size > PAGE_BYTES:
+                page = page[:shown]
                 break
             yield
-        if kept and order < kept[-1][0]:
-            end = order
-        return Page(found, end)
+        return Page(found, page[-1][0] if len(page) < len(kept) else None)
 
     def _has(self, number: int, key: Any) -> bool:
         return key in self._bucket.entities[number] or (number, key) in self._bucket.unloaded
-
-    def _has_literal_keys(self, number: int) -> bool:
-        """Whether `keys_written` yields the keys of a state, to judge by one of them."""
-        return all(map(_is_literal, next(self._all_keys(number), [])[:1]))
 
     def _all_keys(self, number: int) -> Iterator[list[Any]]:
         """All keys of a state, some at a time; entities may come and go meanwhile."""
@@ -103,7 +118,7 @@ class Searches:
         for start in range(0, len(keys), _KEYS):
             yield keys[start : start + _KEYS]
 
-    def _found(self, number: int, key: Any, order: str | None = None) -> Found | None:
+    def _found(self, number: int, key: Any) -> Found | None:
         """What is known of a key; None if it is gone."""
         state, bucket = self._program.partitions[number], self._bucket
         problem, plain_key = None, _text(repr, key)
@@ -112,10 +127,13 @@ class Searches:
             if key in bucket.entities[number]:
                 time = bucket.times.get((number, key))
                 entity = bucket.entities[number][key]
-                text = json.dumps(entity_json(state.name, key, entity, time, state.version))
-                if len(text) > MOST_BYTES:
-                    size = f"{len(text) / 1024**2:.0f} MiB"
-                    problem = f"the entity takes {size} as JSON: `wallaroo state show` shows it"
+                if (size := _saved_bytes(entity)) > MOST_BYTES:
+                    problem = (
+                        f"the entity takes {size / 1024**2:.1f} MiB when saved, and what is looked "
+                        f"up has {MOST_BYTES // 1024**2} at most: `wallaroo state show` shows it"
+                    )
+                else:
+                    text = json.dumps(entity_json(state.name, key, entity, time, state.version))
             elif (unloaded := bucket.unloaded.get((number, key))) is not None:
                 problem = str(unloaded)
             else:
@@ -125,8 +143,16 @@ class Searches:
             problem = f"the entity cannot be shown as JSON: {describe_error(error)}"
         if problem is not None:
             text = json.dumps({"state": state.name, "key": plain_key, "error": problem})
-        order = _text(repr, key) if order is None else order
-        return Found(self._chunk_of(number), order, text)
+        return Found(self._chunk_of(number), _order(key), text)
+
+
+def _saved_bytes(entity: Any) -> int:
+    """The bytes that an entity takes as a pickle, which is quicker than JSON; 0 if it has none."""
+    try:
+        return len(pickle.dumps(entity, protocol=5))
+    except BaseException as error:
+        pass_interrupt(error)
+        return 0
 
 
 def keys_written(text: str, *, literal: bool = False) -> Iterator[Any]:
@@ -144,12 +170,14 @@ def keys_written(text: str, *, literal: bool = False) -> Iterator[Any]:
         yield text
     if text in {"inf", "-inf"}:
         yield float(text)
+    is_set = text.startswith(_SET) and text.endswith(")")
     if len(text) > _LITERAL_CHARACTERS:
         return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the compiler, about what is no literal
-            value = ast.literal_eval(text)
+            value = ast.literal_eval(text[len(_SET) : -1] if is_set else text)
+        value = frozenset(value) if is_set else value
         hash(value)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return
@@ -160,10 +188,13 @@ def _is_literal(key: Any) -> bool:
     return type(key) in _LITERALS or (type(key) is tuple and all(map(_is_literal, key)))
 
 
+def _order(key: Any) -> str:
+    """A text by which keys are in order: of a text itself, of others what Python shows for them."""
+    return key if type(key) is str else f"{_text(repr, key)}\0"
+
+
 def _text(shown: Callable[[Any], str], key: Any) -> str:
     """*key* as text; nothing if its class fails to show it."""
-    if type(key) is str:
-        return shown(key)
     try:
         return str(shown(key))
     except BaseException as error:

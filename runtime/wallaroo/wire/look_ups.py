@@ -20,10 +20,10 @@ _ANSWER = struct.Struct(">QQ")
 _ANSWERS = struct.Struct(">QI")
 MOST_ON_PAGE = 1_000
 """Entities of a page at most."""
-MOST_BYTES = 4 * 1024 * 1024
-"""Bytes of an entity, as JSON, at most."""
+MOST_BYTES = 1024 * 1024
+"""Bytes of an entity, as a pickle, at most."""
 PAGE_BYTES = 1024 * 1024
-"""Bytes of entities, as JSON, after which a page of one partition ends."""
+"""Bytes of entities, as JSON, after which a page of one partition ends, and an answer."""
 
 
 class LookUp(NamedTuple):
@@ -153,13 +153,13 @@ def merged(asked: Sequence[LookUp], answers: Answers) -> list[dict[str, Any]]:
     """What all partitions have answered, by look-up.
 
     Returns:
-        For each look-up `found`, the entities in the order of their keys, each with `position`, the
-        offset as of which it is; `position`, since which all of them are; and `next`, the `after`
-        of the next page, or None.
+        For each look-up, or for the first ones if there is much to tell: `found`, the entities in
+        the order of their keys, each with `position`, the offset as of which it is; `position`,
+        since which all of them are; and `next`, the `after` of the next page, or None.
     """
-    pages = zip(*map(pages_in, answers.frames), strict=True)
+    pages = zip(*map(pages_in, answers.frames), strict=False)
     results = list[dict[str, Any]]()
-    for one, of_partitions in zip(asked, pages, strict=True):
+    for one, of_partitions in zip(asked, pages, strict=False):
         found = [each for page in of_partitions for each in page.found]
         # behind the first end, entities of that partition may be missing
         end = min((page.end for page in of_partitions if page.end is not None), default=None)

@@ -11,10 +11,10 @@ from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.look_ups import Searches
 from wallaroo.dataflow.program import Program
 from wallaroo.wire.frame_socket import FrameSocket
-from wallaroo.wire.look_ups import LookUp, Page, ask_in, pack_answer
+from wallaroo.wire.look_ups import PAGE_BYTES, LookUp, Page, ask_in, pack_answer
 
-_SLICE_S = 0.001
-"""Time that a chunk may wait for look-ups."""
+_SLICE_S, _PAUSE_MS = 0.001, 1
+"""Time that a chunk may wait for look-ups, and pause after it if there is no chunk."""
 
 
 class LookUps:
@@ -55,7 +55,10 @@ class LookUps:
         """
         java, gateway = self._java.fileno(), self._gateway.fileno()
         while self._begun and not self._java.has_frame():
-            ready = {descriptor for descriptor, _ in self._poll.poll(0 if self._asked else None)}
+            # what takes long leaves the processor to others in turn
+            ready = {
+                descriptor for descriptor, _ in self._poll.poll(_PAUSE_MS if self._asked else None)
+            }
             if gateway in ready:
                 self._take_arrived()
             self._answer_some()
@@ -92,8 +95,11 @@ class LookUps:
                 return
 
     def _pages(self, asked: list[LookUp]) -> Iterator[list[Page]]:
-        """An empty list after every few keys, and at the end all pages."""
-        pages = list[Page]()
+        """An empty list after every few keys, and at the end the pages.
+
+        Those of the last look-ups are missing if the others have much to tell.
+        """
+        pages, size = list[Page](), 0
         for one in asked:
             search = self._searches.search(one)
             while True:
@@ -103,6 +109,10 @@ class LookUps:
                     pages.append(end.value)
                     break
                 yield []
+            yield []
+            size += sum(len(found.text) for found in pages[-1].found)
+            if size > PAGE_BYTES:
+                break
         yield pages
 
     def _chunk_of(self, partition: int) -> int:
