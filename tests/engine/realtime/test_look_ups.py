@@ -8,6 +8,8 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from tests.helpers import wait_until
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime import feed as feed_module
+from wallaroo.engine.realtime import look_ups as answers
 from wallaroo.engine.realtime.feed import NO_QUERY, Feed
 from wallaroo.engine.realtime.look_ups import LookUps
 from wallaroo.errors import RuntimeFailure
@@ -205,22 +208,47 @@ def test_processes_that_do_not_answer_are_told_and_their_answer_is_thrown_away(
     assert [(one["entity"]["count"], one["position"]) for one in result["found"]] == [(1, 1)]
 
 
-def test_nothing_is_answered_before_all_that_is_published_is_in_the_entities() -> None:
+@contextmanager
+def answering(entities: dict[Any, Any]) -> Iterator[tuple[LookUps, FrameSocket, FrameSocket]]:
+    """What answers look-ups of *entities*, and the other ends of its gateway and its Java."""
     gateway, to_gateway = map(FrameSocket, socket.socketpair())
     java, to_java = map(FrameSocket, socket.socketpair())
-    program, entities = Program(counting(), 8), dict[Any, Any]()
-    look_ups = LookUps(program, Bucket([entities, {}]), to_gateway, to_java)
-    gateway.send(*pack_ask(1, [LookUp("first", "a")]))
-    java.send(b"opens a bucket")
-    assert look_ups.next_frame() == b"opens a bucket"
-    java.send(b"applies changes")
-    assert look_ups.next_frame() == b"applies changes"
-    entities["a"] = 7
-    look_ups.begin()
-    java.close()
-    assert look_ups.next_frame() is None
-    (answer,) = gateway.arrived()
-    (page,) = pages_in(answer)
-    assert [json.loads(one.text)["entity"] for one in page.found] == [7]
-    for one in (gateway, to_gateway, to_java):
-        one.close()
+    try:
+        program = Program(counting(), 8)
+        yield LookUps(program, Bucket([entities, {}]), to_gateway, to_java), gateway, java
+    finally:
+        for one in (gateway, to_gateway, java, to_java):
+            one.close()
+
+
+def answered(look_ups: LookUps, gateway: FrameSocket, java: FrameSocket) -> list[list[Any]]:
+    """The entities of each page of the one answer that comes between chunks."""
+    found = list[bytes]()
+    while not found:
+        java.send(b"a chunk")
+        assert look_ups.next_frame() == b"a chunk"
+        found += gateway.arrived()
+    (answer,) = found
+    return [[json.loads(one.text)["entity"] for one in page.found] for page in pages_in(answer)]
+
+
+def test_of_look_ups_with_much_to_tell_the_first_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(answers, "PAGE_BYTES", 1_000)
+    with answering(dict.fromkeys(KEYS, "x" * 600)) as (look_ups, gateway, java):
+        look_ups.begin()
+        gateway.send(*pack_ask(1, [LookUp("first", key) for key in KEYS]))
+        assert [len(page) for page in answered(look_ups, gateway, java)] == [1, 1]
+
+
+def test_nothing_is_answered_before_all_that_is_published_is_in_the_entities() -> None:
+    entities = dict[Any, Any]()
+    with answering(entities) as (look_ups, gateway, java):
+        gateway.send(*pack_ask(1, [LookUp("first", "a")]))
+        for frame in (b"opens a bucket", b"applies changes"):
+            java.send(frame)
+            assert look_ups.next_frame() == frame
+        entities["a"] = 7
+        look_ups.begin()
+        assert answered(look_ups, gateway, java) == [[7]]
