@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from wallaroo.cli.options import application_without_addresses
+from wallaroo.dataflow.json_codec import entity_json
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.offline_state import StoppedState
 from wallaroo.engine.stored import SavedState
@@ -67,6 +69,20 @@ def saved_of_application(
     directory = directory_of_log(state_dir, ApplicationRef(app), application.name)
     with saved_state(application, state_dir, directory) as saved:
         yield saved, application, state_dir
+
+
+def of_key(saved: SavedState, text: str) -> Iterator[dict[str, Any]]:
+    """The entities of all states whose key is written as *text*, each as from `entity_json`.
+
+    Raises:
+        RuntimeFailure: They cannot be read, or one of them cannot be loaded.
+    """
+    for name, key, entity in saved.entities():
+        if text in {str(key), repr(key)}:
+            yield entity_json(name, key, entity, saved.time_of(name, key))
+    for one in saved.unloaded:
+        if text in {str(one.key), repr(one.key)}:
+            raise RuntimeFailure(str(one))
 
 
 def next_start_lines(application: Application, state_dir: Path, directory: Path) -> Iterator[str]:

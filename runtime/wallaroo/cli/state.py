@@ -19,7 +19,7 @@ from wallaroo.cli.options import (
     STATE_OF_APP,
     application_without_addresses,
 )
-from wallaroo.cli.saved_state import saved_of_application
+from wallaroo.cli.saved_state import of_key, saved_of_application
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.offline_state import StoppedState
 from wallaroo.engine.realtime.state_import import write_rows
@@ -30,7 +30,6 @@ from wallaroo.observability import logs
 from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed
 from wallaroo.run.state.location import default_state_dir
-from wallaroo.run.state.saved import of_key
 from wallaroo.run.state.transfer import Form, Packer, read_entities, written_entity
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import printable_json

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 from wallaroo.errors import RuntimeFailure, UsageError, reason_of
+from wallaroo.system.http_connection import connection_to
 
 _PAGE = 1_000
 _UNCERTAIN = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -66,7 +67,7 @@ class State:
     ) -> None:
         try:
             parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
+            host, _ = parts.hostname, parts.port
         except ValueError as error:
             msg = f"{url!r} is not a URL: {error}"
             raise UsageError(msg) from error
@@ -80,14 +81,7 @@ class State:
         self._path = f"{parts.path.rstrip('/')}/state/{_quoted(name)}"
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._lock = threading.Lock()
-        self._connection: http.client.HTTPConnection
-        if parts.scheme == "https":
-            context = tls or ssl.create_default_context()
-            self._connection = http.client.HTTPSConnection(
-                host, port, timeout=timeout_s, context=context
-            )
-        else:
-            self._connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+        self._connection = connection_to(parts, timeout_s, tls)
 
     def __enter__(self) -> Self:
         return self
@@ -111,7 +105,7 @@ class State:
     def entities(self, prefix: str = "") -> Iterator[Entity]:
         """All entities whose keys, as text, begin with *prefix*, in the order of their keys.
 
-        They are read page by page, so each one has a position of its own.
+        They are read page by page, so their positions differ.
 
         Raises:
             UsageError: The application has no state of this name, or the token is wrong.
@@ -150,10 +144,11 @@ class State:
         raise (RuntimeFailure if status in _UNCERTAIN else UsageError)(msg)
 
     def _answer(self, path: str) -> tuple[int, bool, bytes]:
-        """Status, whether there is no entity of the key, and content of an answer."""
-        with contextlib.suppress(http.client.RemoteDisconnected, ConnectionError):
-            return self._answer_once(path)
-        self._connection.close()  # it had been idle for too long, and was closed
+        """The status of an answer, whether the key has no entity, and the content."""
+        if self._connection.sock is not None:
+            with contextlib.suppress(ConnectionError):
+                return self._answer_once(path)
+            self._connection.close()  # it had been idle for too long, and was closed
         return self._answer_once(path)
 
     def _answer_once(self, path: str) -> tuple[int, bool, bytes]:

@@ -1,4 +1,4 @@
-"""Python values as JSON and back: plain if JSON has them, otherwise marked with `$`.
+"""Python values and entities as JSON and back: plain if JSON has them, otherwise marked with `$`.
 
 The mark says what the value is: `{"$tuple": [1, 2]}`, `{"$class": "module:Name", "field": 3}`. An
 object is written as pickling would save it and is restored likewise, except that parts shared by
@@ -19,6 +19,9 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any
+
+from wallaroo.model.migrations import FIRST
+from wallaroo.model.timing import KeyTime
 
 _AS_IS = (type(None), bool, int, float, str)
 _SEQUENCES: Mapping[str, Callable[[Iterable[Any]], Any]] = {
@@ -72,6 +75,20 @@ def from_plain(plain: Any) -> Any:
     if mark.startswith("$"):
         return _marked(mark, plain[mark])
     return {key: from_plain(item) for key, item in plain.items()}
+
+
+def entity_json(
+    state: str, key: Any, entity: Any, time: KeyTime | None = None, version: int = FIRST
+) -> dict[str, Any]:
+    """An entity as plain JSON values: `state`, `key`, `entity`, and the result of `about`."""
+    plain = {"state": state, "key": to_plain(key), "entity": to_plain(entity)}
+    return plain | about(time, version)
+
+
+def about(time: KeyTime | None, version: int) -> dict[str, Any]:
+    """The time of a key, if its state keeps it, and the version of a class unless it is 1."""
+    known: dict[str, Any] = {} if time is None else {"time": time.to_json()}
+    return known if version == FIRST else {**known, "version": version}
 
 
 def _marked(mark: str, content: Any) -> Any:

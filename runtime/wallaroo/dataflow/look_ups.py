@@ -1,7 +1,6 @@
 """Entities that are looked up while messages are processed.
 
-A search is a generator, which yields after every few keys: its caller decides when it goes on, so
-that no message waits for long.
+A search is a generator that pauses every few keys, so that its caller can process messages between.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from types import NoneType
 from typing import Any
 
 from wallaroo.dataflow.buckets import Bucket
-from wallaroo.dataflow.entity_json import entity_json
-from wallaroo.dataflow.json_codec import to_plain
+from wallaroo.dataflow.json_codec import entity_json, to_plain
 from wallaroo.dataflow.program import Program
 from wallaroo.user_code.exceptions import describe_error, pass_interrupt
 from wallaroo.wire.look_ups import MOST_BYTES, PAGE_BYTES, Found, LookUp, Page
@@ -50,20 +48,19 @@ class Searches:
         """Search for what is *asked*; the result is a page."""
         numbers = self._program.partition_numbers
         states = [n for name, n in numbers.items() if asked.state in {name, None}]
-        if asked.key is not None:
-            return self._of_key(states, asked.key, literal=asked.literal)
-        return self._page(states[0], asked) if states else self._of_key([], "", literal=True)
+        if asked.key is None and states:
+            return self._page(states[0], asked)
+        return self._of_key(states, asked.key or "", literal=asked.literal)
 
     def _of_key(self, states: Iterable[int], text: str, *, literal: bool) -> Search:
         found = list[Found]()
         candidates = list(keys_written(text, literal=literal))
-        texts = {text}
         for number in states:
             known = [key for key in candidates if self._has(number, key)]
             if not (known or (literal and candidates)):
                 for keys in self._all_keys(number):
                     others = [key for key in keys if not _is_literal(key)]
-                    known += [key for key in others if texts & {_text(str, key), _text(repr, key)}]
+                    known += [key for key in others if text in {_text(str, key), _text(repr, key)}]
                     yield
             found += [one for key in known if (one := self._found(number, key)) is not None]
         return Page(found)

@@ -101,8 +101,7 @@ class FrameSocket:
 
     def has_frame(self) -> bool:
         """Whether `receive` has a frame without looking for one."""
-        held = len(self._held) - self._start - _LENGTH.size
-        return held >= 0 and held >= _LENGTH.unpack_from(self._held, self._start)[0]
+        return self._end() is not None
 
     def fileno(self) -> int:
         """The file descriptor."""
@@ -115,14 +114,19 @@ class FrameSocket:
         self._connection.close()
 
     def _cut(self) -> bytes | None:
-        content = self._start + _LENGTH.size
-        if len(self._held) >= content:
-            (length,) = _LENGTH.unpack_from(self._held, self._start)
-            if len(self._held) >= content + length:
-                frame = bytes(memoryview(self._held)[content : content + length])
-                self._start = content + length
-                return frame
+        if (end := self._end()) is not None:
+            frame = bytes(memoryview(self._held)[self._start + _LENGTH.size : end])
+            self._start = end
+            return frame
         if self._start:
             del self._held[: self._start]
             self._start = 0
         return None
+
+    def _end(self) -> int | None:
+        """Where the next frame ends; None if a part of it has not come."""
+        content = self._start + _LENGTH.size
+        if len(self._held) < content:
+            return None
+        end: int = content + _LENGTH.unpack_from(self._held, self._start)[0]
+        return end if len(self._held) >= end else None

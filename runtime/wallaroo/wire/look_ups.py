@@ -49,7 +49,7 @@ class Found(NamedTuple):
     chunk: int
     """The last chunk that its state has seen; 0 for none since the process began."""
     order: str
-    """The key as Python shows it, by which pages are in order."""
+    """A text by which keys are in order: the key, or what Python shows for one that is no text."""
     text: str
     """JSON of the result of `entity_json`; or of `state`, `key` and an `error` if there is one."""
 
@@ -117,18 +117,17 @@ class Answers(NamedTuple):
     """What all partitions have answered; all of it is published."""
 
     frames: Sequence[bytes]
-    since: int
-    """The last chunk that was published when they were asked."""
     ends: Mapping[int, int]
-    """By chunk, that one and later ones: the offset after its last message."""
+    """By chunk, from the last one that was published when they were asked: the offset after its
+    last message."""
 
 
 def pack_answers(number: int, answers: Answers | None) -> tuple[bytes, ...]:
     """The parts of a frame with all answers; None if the partitions were not there."""
     if answers is None:
         return ANSWERS, _ANSWERS.pack(number, 0)
-    frames, since, ends = answers
-    head = json.dumps([[len(frame) for frame in frames], since, [*ends.items()]]).encode()
+    frames, ends = answers
+    head = json.dumps([[len(frame) for frame in frames], [*ends.items()]]).encode()
     return ANSWERS, _ANSWERS.pack(number, len(head)), head, *frames
 
 
@@ -136,7 +135,7 @@ def answers_in(frame: bytes) -> tuple[int, Answers | None]:
     """The number of the question, and what a frame of `pack_answers` says.
 
     Example:
-        >>> answers = Answers([b"one", b"other"], since=3, ends={3: 40, 4: 50})
+        >>> answers = Answers([b"one", b"other"], ends={3: 40, 4: 50})
         >>> answers_in(b"".join(pack_answers(7, answers))) == (7, answers)
         True
     """
@@ -144,9 +143,9 @@ def answers_in(frame: bytes) -> tuple[int, Answers | None]:
     place = 1 + _ANSWERS.size + size
     if not size:
         return number, None
-    lengths, since, ends = json.loads(frame[place - size : place])
+    lengths, ends = json.loads(frame[place - size : place])
     places = itertools.pairwise(itertools.accumulate(lengths, initial=place))
-    return number, Answers([frame[start:end] for start, end in places], since, dict(ends))
+    return number, Answers([frame[start:end] for start, end in places], dict(ends))
 
 
 def merged(asked: Sequence[LookUp], answers: Answers) -> list[dict[str, Any]]:
@@ -158,7 +157,7 @@ def merged(asked: Sequence[LookUp], answers: Answers) -> list[dict[str, Any]]:
         since which all of them are; and `next`, the `after` of the next page, or None.
     """
     pages = zip(*map(pages_in, answers.frames), strict=False)
-    results = list[dict[str, Any]]()
+    results, since = list[dict[str, Any]](), min(answers.ends)
     for one, of_partitions in zip(asked, pages, strict=False):
         found = [each for page in of_partitions for each in page.found]
         # behind the first end, entities of that partition may be missing
@@ -168,12 +167,11 @@ def merged(asked: Sequence[LookUp], answers: Answers) -> list[dict[str, Any]]:
         if one.key is None and len(shown) > one.most:
             shown = shown[: one.most]
             end = shown[-1].order
-        entities = [_with_position(each, answers) for each in shown]
-        since = answers.ends[answers.since]
-        results.append({"found": entities, "position": since, "next": end})
+        # an entity that has seen no chunk since then is as of what was published then
+        positions = [answers.ends[max(each.chunk, since)] for each in shown]
+        entities = [
+            {**json.loads(each.text), "position": position}
+            for each, position in zip(shown, positions, strict=True)
+        ]
+        results.append({"found": entities, "position": answers.ends[since], "next": end})
     return results
-
-
-def _with_position(found: Found, answers: Answers) -> dict[str, Any]:
-    """An entity with the offset as of which it is: it has not changed from its chunk until then."""
-    return {**json.loads(found.text), "position": answers.ends[max(found.chunk, answers.since)]}

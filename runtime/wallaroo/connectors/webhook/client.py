@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from wallaroo.connectors.webhook.headers import Prepared
 from wallaroo.connectors.webhook.resolve import WebhookSink
+from wallaroo.system.http_connection import connection_to
 
 _ANSWER_BYTES = 64 * 1024
 """Bytes of an answer that are read; after a longer one the connection is closed."""
@@ -55,18 +56,9 @@ class WebhookClient:
 
     def __init__(self, sink: WebhookSink, common: Prepared, tls: ssl.SSLContext | None) -> None:
         parts = urlsplit(sink.url)
-        assert parts.hostname is not None
         self._common = common
         self._is_cut = False
-        host, port, timeout_s = parts.hostname, parts.port, sink.timeout_s
-        self._connection: http.client.HTTPConnection
-        if parts.scheme == "https":
-            context = tls or ssl.create_default_context()
-            self._connection = http.client.HTTPSConnection(
-                host, port, timeout=timeout_s, context=context
-            )
-        else:
-            self._connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+        self._connection = connection_to(parts, sink.timeout_s, tls)
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
         """Post *body*, over a new connection if the receiver has closed the last one.

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +59,8 @@ class Feed:
         self._changed = threading.Condition()
         self._asked = self._done = 0
         """Requests to end an epoch: made, and answered."""
-        self._answers: dict[int, Answers | None] = {}
-        """Of look-ups that are under way, what is answered."""
-        self._questions: set[int] = set()
-        """Numbers of the look-ups that are under way."""
+        self._questions: dict[int, Future[Answers | None]] = {}
+        """Look-ups that are under way, by number; None is the answer if the query is away."""
         self._numbers = itertools.count(1)
         self._failure: Failure | None = None
         threading.Thread(target=self._receive, name="feed", daemon=True).start()
@@ -98,25 +97,27 @@ class Feed:
         Raises:
             RuntimeFailure: The query is not there, or does not answer.
         """
+        answers = Future[Answers | None]()
         with self._changed:
             if len(self._questions) >= _MOST_QUESTIONS:
                 msg = f"{_MOST_QUESTIONS} look-ups are under way: try again"
                 raise RuntimeFailure(msg)
+            if self._failure is not None:
+                raise RuntimeFailure(NO_QUERY)
             number = next(self._numbers)
-            self._questions.add(number)
-        with contextlib.suppress(OSError):  # noticed below
-            self._frames.send(*pack_ask(number, asked))
-        with self._changed:
-            self._changed.wait_for(
-                lambda: number in self._answers or self._failure is not None, _ANSWER_S
-            )
-            self._questions.remove(number)
-            if number not in self._answers and self._failure is None:
-                raise RuntimeFailure(_NO_ANSWER)
-            answers = self._answers.pop(number, None)
-        if answers is None:
+            self._questions[number] = answers
+        try:
+            with contextlib.suppress(OSError):  # noticed by `_receive`
+                self._frames.send(*pack_ask(number, asked))
+            found = answers.result(_ANSWER_S)
+        except TimeoutError:
+            raise RuntimeFailure(_NO_ANSWER) from None
+        finally:
+            with self._changed:
+                self._questions.pop(number, None)
+        if found is None:
             raise RuntimeFailure(NO_QUERY)
-        return merged(asked, answers)
+        return merged(asked, found)
 
     def hold(self) -> None:
         """Let the gateway hand out no more chunks."""
@@ -144,11 +145,7 @@ class Feed:
                         self._done = json_in(frame)
                         self._changed.notify_all()
                 elif kind == ANSWERS:
-                    number, answers = answers_in(frame)
-                    with self._changed:
-                        if number in self._questions:
-                            self._answers[number] = answers
-                            self._changed.notify_all()
+                    self._answer(*answers_in(frame))
                 elif kind == FAILED:
                     failure = Failure(**json_in(frame))
         except OSError:
@@ -156,3 +153,11 @@ class Feed:
         with self._changed:
             self._failure = failure
             self._changed.notify_all()
+            for number in list(self._questions):
+                self._answer(number, None)
+
+    def _answer(self, number: int, found: Answers | None) -> None:
+        with self._changed:
+            question = self._questions.pop(number, None)
+        if question is not None:
+            question.set_result(found)

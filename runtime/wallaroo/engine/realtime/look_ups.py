@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.look_ups import Searches
@@ -14,7 +14,7 @@ from wallaroo.wire.frame_socket import FrameSocket
 from wallaroo.wire.look_ups import PAGE_BYTES, LookUp, Page, ask_in, pack_answer
 
 _SLICE_S, _PAUSE_MS = 0.001, 1
-"""Time that a chunk may wait for look-ups, and pause after it if there is no chunk."""
+"""Time for look-ups between two chunks, and the pause after it if there is no chunk."""
 
 
 class LookUps:
@@ -37,7 +37,7 @@ class LookUps:
         """By level: the last chunk that has run."""
         self._begun = False
         """Whether all that is published is in the entities."""
-        self._asked: deque[tuple[int, Iterator[list[Page]]]] = deque()
+        self._asked: deque[tuple[int, Generator[None, None, list[Page]]]] = deque()
         """The look-ups that are not answered yet, by the gateway's number."""
         self._poll = select.poll()
         for connection in (gateway, java):
@@ -82,38 +82,25 @@ class LookUps:
 
     def _answer_some(self) -> None:
         until = time.perf_counter() + _SLICE_S
-        while self._asked:
+        while self._asked and time.perf_counter() < until:
             number, pages = self._asked[0]
-            for done in pages:
-                if done:
-                    self._gateway.send(*pack_answer(number, done))
-                    self._asked.popleft()
-                    break
-                if time.perf_counter() > until:
-                    return
-            if time.perf_counter() > until:
-                return
+            try:
+                next(pages)
+            except StopIteration as end:
+                self._gateway.send(*pack_answer(number, end.value))
+                self._asked.popleft()
 
-    def _pages(self, asked: list[LookUp]) -> Iterator[list[Page]]:
-        """An empty list after every few keys, and at the end the pages.
-
-        Those of the last look-ups are missing if the others have much to tell.
-        """
+    def _pages(self, asked: list[LookUp]) -> Generator[None, None, list[Page]]:
+        """Search as `Searches` does; those of the last look-ups are missing if there is much."""
         pages, size = list[Page](), 0
         for one in asked:
-            search = self._searches.search(one)
-            while True:
-                try:
-                    next(search)
-                except StopIteration as end:
-                    pages.append(end.value)
-                    break
-                yield []
-            yield []
-            size += sum(len(found.text) for found in pages[-1].found)
+            page = yield from self._searches.search(one)
+            yield
+            pages.append(page)
+            size += sum(len(found.text) for found in page.found)
             if size > PAGE_BYTES:
                 break
-        yield pages
+        return pages
 
     def _chunk_of(self, partition: int) -> int:
         return self._last.get(self._levels.level(partition), 0)

@@ -13,8 +13,8 @@ from wallaroo.wire.look_ups import Answers, answer_in, pack_answers
 class _Question:
     """A question that is under way."""
 
-    since: int
     ends: dict[int, int]
+    """See `Answers`."""
     frames: dict[int, bytes] = field(default_factory=dict)
     """By partition."""
     newest: int = 0
@@ -42,7 +42,7 @@ class LookUps:
     def asked(self, number: int) -> None:
         """Note that all partitions are asked."""
         chunk, end = self._published
-        self._questions[number] = _Question(chunk, {chunk: end})
+        self._questions[number] = _Question({chunk: end})
 
     def answered(self, partition: int, frame: bytes) -> None:
         """Take a partition's answer."""
@@ -64,5 +64,5 @@ class LookUps:
         one = self._questions[number]
         if len(one.frames) == self._partitions and one.newest <= self._published[0]:
             del self._questions[number]
-            answers = Answers([*one.frames.values()], one.since, one.ends)
+            answers = Answers([*one.frames.values()], one.ends)
             self._answer(*pack_answers(number, answers))

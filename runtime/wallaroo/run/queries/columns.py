@@ -23,6 +23,7 @@ from wallaroo.run.queries.kinds import (
     FLOAT,
     INSTANT,
     JSON,
+    MICROSECOND,
     NANOSECONDS,
     TIME,
     UNKNOWN,
@@ -36,6 +37,7 @@ from wallaroo.run.queries.kinds import (
     Simple,
     Text,
     has_json,
+    is_unicode,
     plain_numbers,
     text_of,
     with_defaults,
@@ -43,7 +45,6 @@ from wallaroo.run.queries.kinds import (
 from wallaroo.run.queries.objects import attributes_of, values_of
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_MICROSECOND = datetime.timedelta(microseconds=1)
 _EXACT = Context(prec=2 * DIGITS)
 _SIMPLE: Mapping[Simple, tuple[str, pa.DataType]] = {
     BOOL: ("BOOLEAN", pa.bool_()),
@@ -172,7 +173,7 @@ def json_text(value: Any) -> str:
     try:
         plain = to_plain(value)
         text = json.dumps(plain, ensure_ascii=False)
-        if not text.isascii() and not _is_unicode(text):
+        if not text.isascii() and not is_unicode(text):
             text = json.dumps(_with_escapes(plain), ensure_ascii=False)
     except RecursionError:
         text = json.dumps({"$repr": f"a {type(value).__qualname__} that is nested too deep"})
@@ -212,9 +213,9 @@ def _simple(kind: Simple, values: Sequence[Any]) -> pa.Array:
 
 
 _AS_MICROSECONDS: Mapping[Simple, Callable[[Any], int]] = {
-    INSTANT: lambda value: (value - _EPOCH) // _MICROSECOND,
+    INSTANT: lambda value: (value - _EPOCH) // MICROSECOND,
     NANOSECONDS: lambda value: value // 1000,
-    DURATION: lambda value: value // _MICROSECOND,
+    DURATION: lambda value: value // MICROSECOND,
 }
 
 
@@ -247,23 +248,15 @@ def _flat(values: Iterable[Any]) -> list[Any]:
     return list(chain.from_iterable(value for value in values if value is not None))
 
 
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _with_escapes(plain: Any) -> Any:
     """Plain JSON values without texts that are not Unicode, which are escaped and marked."""
     if isinstance(plain, str):
         escaped = plain.encode("unicode_escape").decode()
-        return plain if _is_unicode(plain) else {"$text": escaped}
+        return plain if is_unicode(plain) else {"$text": escaped}
     if isinstance(plain, list):
         return list(map(_with_escapes, plain))
     if not isinstance(plain, dict):
         return plain
-    if all(map(_is_unicode, plain)):
+    if all(map(is_unicode, plain)):
         return {key: _with_escapes(item) for key, item in plain.items()}
     return {"$dict": [[_with_escapes(part) for part in pair] for pair in plain.items()]}

@@ -29,7 +29,7 @@ _DEPTH = 5
 _LONGEST_TUPLE = 32
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 _MAPPINGS = (dict, defaultdict, OrderedDict, Counter)
-_MICROSECOND = datetime.timedelta(microseconds=1)
+MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def _of_class(  # noqa: PLR0911  (one for each kind)
         largest = max(map(abs, values))
         return Int(largest) if largest <= _LARGEST else JSON
     if kind is str:
-        return Text() if _is_unicode(values) else JSON
+        return Text() if is_unicode("".join(values)) else JSON
     if kind in _SIMPLE:
         return _SIMPLE[kind]
     if kind in _LIMITED:
@@ -266,9 +266,10 @@ def _plain_number(value: Any) -> Any:
     return value.item() if is_scalar and value.dtype.char in "?bhilqBHILQefdSU" else value
 
 
-def _is_unicode(values: Sequence[str]) -> bool:
+def is_unicode(text: str) -> bool:
+    """Whether UTF-8 can encode *text*."""
     try:
-        "".join(values).encode()
+        text.encode()
     except UnicodeEncodeError:  # it has surrogates
         return False
     return True
@@ -297,7 +298,7 @@ def _of_times(values: list[datetime.time]) -> Kind:
 
 
 def _of_durations(values: list[datetime.timedelta]) -> Kind:
-    longest = max(abs(value // _MICROSECOND) for value in values)
+    longest = max(abs(value // MICROSECOND) for value in values)
     return DURATION if longest <= _LARGEST_BIGINT else JSON
 
 

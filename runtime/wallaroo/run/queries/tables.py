@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,7 +101,7 @@ class StateTable:
         """The columns, when all entities are added."""
         self._flush()
         fixed = self._fixed_parts()
-        attributes = self._attributes()
+        attributes = self._attributes
         known = distinct(part.name for part in fixed)
         names = [*known, *distinct(attributes, taken=["key", *known])]
         kinds = [*(part.kind for part in fixed), *attributes.values()]
@@ -113,7 +114,7 @@ class StateTable:
             RuntimeFailure: A value does not fit its column.
         """
         columns = self.columns()
-        attributes = list(self._attributes())
+        attributes = list(self._attributes)
         for batch in self._read():
             values = [
                 *self._fixed_values(batch),
@@ -197,8 +198,9 @@ class StateTable:
             yield keys
         yield from others
 
+    @cached_property
     def _attributes(self) -> dict[str, Kind]:
-        """The columns of attributes: the annotated ones first."""
+        """The columns of attributes, when all entities are added: the annotated ones first."""
         found = {kind: with_defaults(of) for kind, of in self._kinds.items()}
         kinds: dict[str, Kind] = {}
         annotated: dict[str, Kind] = {}

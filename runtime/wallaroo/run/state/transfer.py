@@ -10,8 +10,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntitySerializer
-from wallaroo.dataflow.entity_json import about, entity_json
-from wallaroo.dataflow.json_codec import from_plain
+from wallaroo.dataflow.json_codec import about, entity_json, from_plain
 from wallaroo.dataflow.program import Program
 from wallaroo.errors import UsageError
 from wallaroo.model.migrations import FIRST, MigrationError, Versions, fields_of
