@@ -111,8 +111,8 @@ def at_rate(
         options: More options of `wallaroo run`.
         pattern: How messages arrive.
     """
-    times = times_at(probe, rate, seconds + _WARM_UP_S, workers, scratch, options, pattern=pattern)
-    return Latencies.of(times.taken[int(rate * _WARM_UP_S) :], times.cpu)
+    times = times_at(probe, rate, seconds, workers, scratch, options, pattern=pattern)
+    return Latencies.of(times.taken, times.cpu)
 
 
 def times_at(
@@ -125,8 +125,9 @@ def times_at(
     beside: AbstractContextManager[object] | None = None,
     pattern: Pattern = "independent",
 ) -> Times:
-    """As `at_rate`, message by message; *beside* is entered when sending begins."""
-    after = due(pattern, rate, seconds)
+    """As `at_rate`, message by message; *beside* is entered after the time that warms up."""
+    after = due(pattern, rate, _WARM_UP_S + seconds)
+    warm = sum(at < _WARM_UP_S for at in after)
     framed = scratch / "arrivals.bin"
     framed.write_bytes(b"".join(map(probe.message, range(len(after)))))
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -136,20 +137,20 @@ def times_at(
             with connection:
                 running.send()
                 _skip(connection, probe.load.outputs)
-                before = running.cpu()
+                size, to = framed.stat().st_size // len(after), running.sources[probe.source]
+                sender = _sender(to, framed, size, pattern, rate, _WARM_UP_S + seconds)
+                began = float(said(sender))
+                arrivals = _Arrivals(connection, probe.output, len(after))
+                arrivals.take(warm)
                 with beside or nullcontext():
-                    size = framed.stat().st_size // len(after)
-                    sender = _sender(
-                        running.sources[probe.source], framed, size, pattern, rate, seconds
-                    )
-                    began = float(said(sender))
-                    arrived = _receive(connection, probe.output, len(after))
-                    share = float(said(sender))
-                spent = running.cpu()
+                    before = running.cpu()
+                    arrivals.take(len(after))
+                    spent = running.cpu()
+                share = float(said(sender))
                 sender.communicate()
     cpu = {kind: (used - before.get(kind, 0.0)) / seconds for kind, used in spent.items()}
-    sent = [began + at for at in after]
-    taken = [end - start for start, end in zip(sent, arrived, strict=True)]
+    sent = [began + at for at in after[warm:]]
+    taken = [end - start for start, end in zip(sent, arrivals.at[warm:], strict=True)]
     return Times(sent, taken, {**cpu, "sender": share})
 
 
@@ -163,14 +164,21 @@ def _skip(connection: socket.socket, size: int) -> None:
         size -= len(piece)
 
 
-def _receive(connection: socket.socket, output: struct.Struct, count: int) -> list[float]:
-    """When the output of each of *count* messages arrived."""
-    arrived, rest, missing = [0.0] * count, b"", count
-    while missing > 0 and (piece := connection.recv(1 << 18)):
-        now, data = time.monotonic(), rest + piece
-        whole = len(data) - len(data) % output.size
-        rest = data[whole:]
-        for (number,) in output.iter_unpack(data[:whole]):
-            arrived[number] = now
-        missing -= whole // output.size
-    return arrived
+class _Arrivals:
+    """When outputs arrive: *at* is the time of each, by its message's number."""
+
+    def __init__(self, connection: socket.socket, output: struct.Struct, count: int) -> None:
+        self.at = [0.0] * count
+        self._connection, self._output = connection, output
+        self._rest, self._taken = b"", 0
+
+    def take(self, count: int) -> None:
+        """Receive until there were *count* outputs in all."""
+        size = self._output.size
+        while self._taken < count and (piece := self._connection.recv(1 << 18)):
+            now, data = time.monotonic(), self._rest + piece
+            whole = len(data) - len(data) % size
+            self._rest = data[whole:]
+            for (number,) in self._output.iter_unpack(data[:whole]):
+                self.at[number] = now
+            self._taken += whole // size

@@ -45,9 +45,7 @@ def reading(settings: Settings, scratch: Path) -> Iterator[Figure]:
             )
             found = latency.Latencies.of(taken.taken, taken.cpu)
             what = f"{RATE:,} messages/s beside {reads:,} reads/s, pass {turn + 1}"
-            yield Figure(
-                what, found.p50, "ms", detail={"p99": found.p99, "cores": sum(taken.cpu.values())}
-            )
+            yield Figure(what, found.p50, "ms", detail={"p99": found.p99, **taken.cpu})
             if reads:
                 yield Figure(f"{what}, reads", told["p50"], "ms", detail=told)
 
