@@ -1,7 +1,8 @@
 """Latency while a program reads the state over HTTP, beside latency without it.
 
 `python -m benchmarks.reading URL READS` is that program: it reads entities of random symbols at
-independent times, until its standard input ends, and prints how long the answers took.
+independent times, from the first line of its standard input until that ends, and prints how long
+the answers took.
 """
 
 from __future__ import annotations
@@ -24,25 +25,26 @@ from benchmarks.figures import Figure, Settings
 
 _PATH = b"/state/symbol-data/"
 _CONNECTIONS = 16
-RATE, READS = 10_000, 1_000
+RATE, READS = 10_000, (0, 100, 1_000)
 """Messages and reads a second."""
 
 
 def reading(settings: Settings, scratch: Path) -> Iterator[Figure]:
     """Milliseconds of messages without and beside reads, in turns, and of the reads."""
     for turn in range(settings.passes):
-        for reads in (0, READS):
+        for reads in READS:
             told: dict[str, float] = {}
             at = free_address()
-            taken = latency.times_at(
-                latency.orders(),
-                RATE,
-                settings.seconds,
-                settings.workers,
-                scratch,
-                ("--ui", at),
-                _beside(f"http://{at}/", reads, told),
-            )
+            with _program(f"http://{at}/", reads) as program:
+                taken = latency.times_at(
+                    latency.orders(),
+                    RATE,
+                    settings.seconds,
+                    settings.workers,
+                    scratch,
+                    ("--ui", at),
+                    _beside(program, told) if reads else None,
+                )
             found = latency.Latencies.of(taken.taken, taken.cpu)
             what = f"{RATE:,} messages/s beside {reads:,} reads/s, pass {turn + 1}"
             yield Figure(what, found.p50, "ms", detail={"p99": found.p99, **taken.cpu})
@@ -50,16 +52,19 @@ def reading(settings: Settings, scratch: Path) -> Iterator[Figure]:
                 yield Figure(f"{what}, reads", told["p50"], "ms", detail=told)
 
 
-@contextmanager
-def _beside(url: str, reads: int, told: dict[str, float]) -> Iterator[None]:
-    """Within it, a program reads; it tells afterwards how long that took."""
-    if not reads:
-        yield
-        return
+def _program(url: str, reads: int) -> subprocess.Popen[str]:
+    """The program that reads; it has loaded what it needs by the time it is used."""
     command = [sys.executable, "-m", "benchmarks.reading", url, str(reads)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
-        yield
-        answer, _ = program.communicate()
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@contextmanager
+def _beside(program: subprocess.Popen[str], told: dict[str, float]) -> Iterator[None]:
+    """Within it, *program* reads; it tells afterwards how long that took."""
+    assert program.stdin is not None
+    print(file=program.stdin, flush=True)
+    yield
+    answer, _ = program.communicate()
     told.update(json.loads(answer))
 
 
@@ -91,9 +96,12 @@ async def _read(url: str, reads: int) -> list[float]:
 
 
 def main() -> None:
-    """Read until standard input ends."""
+    """Read, once told to, until standard input ends."""
+    if not sys.stdin.readline():
+        return
+    before = time.process_time()
     taken = sorted(asyncio.run(_read(sys.argv[1], int(sys.argv[2]))))
-    share = time.process_time()
+    share = time.process_time() - before
     print(
         json.dumps(
             {
