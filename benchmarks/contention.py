@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.latency import Probe, times_at
+from benchmarks.latency import Latencies, Probe, times_at
 
 _WINDOW_S = 5.0
 _BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"  # ends with it
@@ -46,12 +46,12 @@ def contended(
     out = [sent + taken for sent, taken in zip(times.sent, times.taken, strict=True)]
     windows = Counter(int((at - times.sent[0]) / _WINDOW_S) for at in out)
     whole = range(int(seconds / _WINDOW_S))
-    steady = sorted(times.taken)
+    found = Latencies.of(times.taken, times.cpu)
     return Contended(
         programs,
         min(windows[number] for number in whole) / _WINDOW_S,
-        1000 * steady[len(steady) // 2],
-        1000 * steady[int(0.99 * len(steady))],
+        found.p50,
+        found.p99,
         max(out) - times.sent[-1],
     )
 

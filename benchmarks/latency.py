@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -125,9 +126,9 @@ def times_at(
     beside: AbstractContextManager[object] | None = None,
     pattern: Pattern = "independent",
 ) -> Times:
-    """As `at_rate`, message by message; *beside* is entered after the time that warms up."""
+    """As `at_rate`, message by message; *beside* is entered after the warm-up."""
     after = due(pattern, rate, _WARM_UP_S + seconds)
-    warm = sum(at < _WARM_UP_S for at in after)
+    warm = bisect_left(after, _WARM_UP_S)
     framed = scratch / "arrivals.bin"
     framed.write_bytes(b"".join(map(probe.message, range(len(after)))))
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -137,7 +138,8 @@ def times_at(
             with connection:
                 running.send()
                 _skip(connection, probe.load.outputs)
-                size, to = framed.stat().st_size // len(after), running.sources[probe.source]
+                size = framed.stat().st_size // len(after)
+                to = running.sources[probe.source]
                 sender = _sender(to, framed, size, pattern, rate, _WARM_UP_S + seconds)
                 began = float(said(sender))
                 arrivals = _Arrivals(connection, probe.output, len(after))

@@ -33,7 +33,7 @@ def reading(settings: Settings, scratch: Path) -> Iterator[Figure]:
     """Milliseconds of messages without and beside reads, in turns, and of the reads."""
     for turn in range(settings.passes):
         for reads in READS:
-            told: dict[str, float] = {}
+            timings: dict[str, float] = {}
             at = free_address()
             with _program(f"http://{at}/", reads) as program:
                 taken = latency.times_at(
@@ -43,29 +43,29 @@ def reading(settings: Settings, scratch: Path) -> Iterator[Figure]:
                     settings.workers,
                     scratch,
                     ("--ui", at),
-                    _beside(program, told) if reads else None,
+                    _reading(program, timings) if reads else None,
                 )
             found = latency.Latencies.of(taken.taken, taken.cpu)
             what = f"{RATE:,} messages/s beside {reads:,} reads/s, pass {turn + 1}"
             yield Figure(what, found.p50, "ms", detail={"p99": found.p99, **taken.cpu})
             if reads:
-                yield Figure(f"{what}, reads", told["p50"], "ms", detail=told)
+                yield Figure(f"{what}, reads", timings["p50"], "ms", detail=timings)
 
 
 def _program(url: str, reads: int) -> subprocess.Popen[str]:
-    """The program that reads; it has loaded what it needs by the time it is used."""
+    """Start the program that reads, so that it is loaded when it is told to begin."""
     command = [sys.executable, "-m", "benchmarks.reading", url, str(reads)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 @contextmanager
-def _beside(program: subprocess.Popen[str], told: dict[str, float]) -> Iterator[None]:
-    """Within it, *program* reads; it tells afterwards how long that took."""
+def _reading(program: subprocess.Popen[str], timings: dict[str, float]) -> Iterator[None]:
+    """Let *program* read while the block runs, then add what it measured to *timings*."""
     assert program.stdin is not None
     print(file=program.stdin, flush=True)
     yield
     answer, _ = program.communicate()
-    told.update(json.loads(answer))
+    timings.update(json.loads(answer))
 
 
 async def _read(url: str, reads: int) -> list[float]:
@@ -96,19 +96,19 @@ async def _read(url: str, reads: int) -> list[float]:
 
 
 def main() -> None:
-    """Read, once told to, until standard input ends."""
+    """Wait for a line on standard input, then read state until the input ends."""
     if not sys.stdin.readline():
         return
     before = time.process_time()
     taken = sorted(asyncio.run(_read(sys.argv[1], int(sys.argv[2]))))
-    share = time.process_time() - before
+    used = time.process_time() - before
     print(
         json.dumps(
             {
                 "reads": len(taken),
                 "p50": 1000 * taken[len(taken) // 2],
                 "p99": 1000 * taken[int(0.99 * len(taken))],
-                "processor s": share,
+                "processor s": used,
             }
         )
     )
