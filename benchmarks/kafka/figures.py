@@ -29,6 +29,8 @@ from benchmarks.running import Pass
 _INTERVAL_S = 0.1
 """Seconds between commits of the peers, as Kafka Streams has it in transactions."""
 _RATES = (1_000, 10_000)
+_WARM_UP_S = 30.0
+"""Seconds for which each system runs at the highest rate before latencies are measured."""
 _PLAIN, _ONE_CORE, _QUIX = "confluent-kafka", "confluent-kafka on one core", "Quix Streams"
 _OURS = "ours"
 
@@ -102,6 +104,8 @@ def _latencies(broker: Broker, settings: Settings, scratch: Path) -> Iterator[Fi
             Ours(broker, load, guarantee, settings.workers, scratch) as running,
             peer_running("plain_kafka", broker, load.name, plain, guarantee, 0.0, None),
         ):
+            for stream in (running.stream, plain):  # Java, the broker's too, is slow at first
+                latency.at_rate(broker.address, stream, _RATES[-1], _WARM_UP_S)
             for rate in _RATES:
                 turns = [
                     [

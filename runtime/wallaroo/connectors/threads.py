@@ -6,6 +6,7 @@ import asyncio
 import functools
 import math
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
@@ -287,6 +288,8 @@ class SinkThread(ConnectorThread[_SinkT]):
         self._sink, self._outbox = sink, context.outbox
         self._taken = 0
         """Position in the outbox up to which outputs are safe."""
+        self._began = 0.0
+        """When it took what it writes."""
 
     @property
     def _progress(self) -> object:
@@ -322,7 +325,9 @@ class SinkThread(ConnectorThread[_SinkT]):
 
     def _next(self) -> Delivery | None:
         """Outputs that are published and not settled; None if there are none for a while."""
-        return self._outbox.next(self._index, self._taken, IDLE_WAIT_S)
+        found = self._outbox.next(self._index, self._taken, IDLE_WAIT_S)
+        self._began = time.monotonic()
+        return found
 
     def _gathered(self, most_bytes: int) -> list[Delivery]:
         """Such outputs in order, until they have *most_bytes*; none if there are none."""
@@ -349,8 +354,9 @@ class SinkThread(ConnectorThread[_SinkT]):
             self._outbox.on_stopped()
             return
         self.problem = None  # before anybody can see that they are delivered
-        delivered = self._outbox.delivered
-        self._hand_over(functools.partial(delivered, self._index, position, refused=refused))
+        took_s = time.monotonic() - self._began
+        delivered = functools.partial(self._outbox.delivered, refused=refused, took_s=took_s)
+        self._hand_over(functools.partial(delivered, self._index, position))
         self._taken = position
 
     def _set_aside(self, number: int, output: bytes, reason: str) -> RefusedOutput:

@@ -121,6 +121,34 @@ def test_spark_keeps_nothing_of_a_run_before_that_is_not_on_disk(
     assert CheckpointPosition.from_json(end.removeprefix(END)).chunk == 1
 
 
+def test_chunks_wait_for_more_messages_while_every_sink_takes_long(tmp_path: Path) -> None:
+    async def run() -> list[int]:
+        store = Store(tmp_path, schedule=lambda: None, sinks=["slow", "fast"])
+        of_query = run_of(store, [], Pace(gap_s=0.0, full_bytes=1_000))
+        reader, sent = _Peer(), list[int]()
+        for role in (READER, DRIVER, 0):
+            of_query.join(role, cast("Any", reader if role == READER else _Peer()))
+        of_query.receive(READER, pack_json(BEGIN, ["query", False, *CheckpointPosition()]))
+        for took_s, data in (
+            (None, b"at once, as nothing was written before"),
+            (3_600.0, b"waits"),
+            (3_600.0, bytes(1_000)),  # with the one before, as that is much
+            (3_600.0, b"waits again"),
+            (0.0, b"at once, as there is a sink that waits for nothing"),
+        ):
+            if took_s is not None:
+                store.outbox.times.note(0 if took_s else 1, took_s)
+            store.journal.submit(0, 1, len(data).to_bytes(4, "big") + data)
+            store.turn()
+            of_query.step()
+            sent.append(len(reader.sent))
+        of_query.close()
+        store.close()
+        return sent
+
+    assert asyncio.run(run()) == [1, 1, 2, 2, 3]
+
+
 def test_an_epoch_whose_end_takes_long_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

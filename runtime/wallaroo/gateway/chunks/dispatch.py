@@ -395,7 +395,8 @@ class ChunkRun:
             self._batch_since = None
             return None
         now = time.monotonic()
-        left_s = self._spacing.left_s(self._journal.bytes_beyond(self._next))
+        waiting = self._journal.bytes_beyond(self._next)
+        left_s = self._spacing.left_s(waiting, self._outbox.times.gap_s)
         if self._batch_since is None:
             self._batch_since = now
         if self._end - self._next < self._pace.batch_messages and not self._asked:

@@ -31,6 +31,8 @@ class Spacing:
         0.001
         >>> spacing.left_s(waiting_bytes=1_000)  # a backlog does not wait
         0.0
+        >>> round(spacing.left_s(waiting_bytes=10, sinks_s=0.015), 4)
+        0.015
         >>> for _ in range(100):
         ...     spacing.saved(0.002)
         >>> round(spacing.left_s(waiting_bytes=1_000), 4)
@@ -43,11 +45,16 @@ class Spacing:
         self._saving_s = 0.0
         """Time that a partition takes to save the changes of a chunk, about."""
 
-    def left_s(self, waiting_bytes: int) -> float:
-        """Seconds until the next chunk may be handed out, of which so many bytes wait."""
+    def left_s(self, waiting_bytes: int, sinks_s: float = 0.0) -> float:
+        """Seconds until the next chunk may be handed out.
+
+        Args:
+            waiting_bytes: Bytes of messages that wait for it.
+            sinks_s: Seconds between chunks for which sinks do not wait.
+        """
         gap_s = _SAVING_SHARE * self._saving_s
         if waiting_bytes < self._pace.full_bytes:
-            gap_s = max(gap_s, self._pace.gap_s)
+            gap_s = max(gap_s, self._pace.gap_s, sinks_s)
         return max(0.0, self._last + gap_s - self._clock())
 
     def handed_out(self) -> None:

@@ -46,6 +46,7 @@ from wallaroo.gateway.entries import (
     query_sum,
 )
 from wallaroo.gateway.outbox.chunks import ChunkTable, FinishedChunk, QueryProgress, joined
+from wallaroo.gateway.outbox.delivery_times import DeliveryTimes
 from wallaroo.gateway.outbox.metrics import MetricsTable
 from wallaroo.gateway.outbox.queues import Delivery, OutputQueues, Waiting
 from wallaroo.gateway.writer import LogWriter
@@ -94,6 +95,8 @@ class Outbox:
         """What chunks have left besides outputs; used with the writer's lock."""
         self.queues = OutputQueues(writer.log)
         """The outputs; used with the writer's lock."""
+        self.times = DeliveryTimes()
+        """How long sinks take."""
         self._metrics = MetricsTable()
         self._counters = Counter[str]()
         self._dead_letters = letters
@@ -371,6 +374,7 @@ class Outbox:
         position: int,
         keep_bytes: int = 0,
         refused: Sequence[RefusedOutput] = (),
+        took_s: float = 0.0,
     ) -> None:
         """Let go of the outputs of *sink* up to *position*: its receiver has them.
 
@@ -379,8 +383,10 @@ class Outbox:
             position: Position of the last of them.
             keep_bytes: Bytes of delivered outputs, the newest, that `kept` still returns.
             refused: Those of them that it does not take, which `refusals` tells what to do with.
+            took_s: Seconds for which others had to wait while they were written.
         """
         with self._changed:
+            self.times.note(sink, took_s)
             entry = Delivered(sink, self.queues.whole(sink, position), keep_bytes)
             if refused:
                 self._note_refused(entry, refused)
