@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.dataflow.json_codec import entity_json
@@ -22,6 +24,8 @@ from wallaroo.run.state.classes import hints_of_fields, known_states, state_clas
 from wallaroo.run.state.directory import read_fixed, readable_checkpoint
 from wallaroo.run.state.location import default_state_dir, directory_of_log
 from wallaroo.run.user_output import reserved_stdout
+
+log = structlog.get_logger("wallaroo")
 
 
 def state_dir_of(app: str | None, state_dir: Path | None) -> Path:
@@ -85,6 +89,25 @@ def of_key(saved: SavedState, text: str) -> Iterator[dict[str, Any]]:
             raise RuntimeFailure(str(one))
 
 
+def warn_of_unused(saved: SavedState, effect: str) -> None:
+    """Log how many entities there are of states that the application has not: they *effect*."""
+    for name, left in sorted((+saved.others).items()):
+        reason = "the application has no state of that name"
+        log.warning(f"entities {effect}", state=name, entities=left, reason=reason)
+
+
+def check_loaded(problems: Sequence[object], effect: str) -> None:
+    """Refuse entities that cannot be used because of *problems*, and of which *effect* is true.
+
+    Raises:
+        RuntimeFailure: There are such.
+    """
+    if problems:
+        count = f"; {len(problems):,} entities {effect}" if len(problems) > 1 else ""
+        msg = f"{problems[0]}{count}"
+        raise RuntimeFailure(msg)
+
+
 def next_start_lines(application: Application, state_dir: Path, directory: Path) -> Iterator[str]:
     """Load all entities in *state_dir*, and say what the next start does with them.
 
@@ -105,11 +128,7 @@ def next_start_lines(application: Application, state_dir: Path, directory: Path)
         raise UsageError(problem)
     with saved_state(application, state_dir, directory) as saved:
         counts = Counter(name for name, _, _ in saved.entities())
-    if saved.unloaded:
-        first, *more_of_them = map(str, saved.unloaded)
-        more = f"; so it is with {len(more_of_them):,} more" if more_of_them else ""
-        msg = f"{first}{more}"
-        raise RuntimeFailure(msg)
+    check_loaded(saved.unloaded, "cannot be loaded")
     unused = +saved.others
     new = application.partitions.keys() - counts.keys() - known_states(state_dir)
     for name in sorted(unused) if new else ():

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import click
-import structlog
 
 from wallaroo.cli.options import STATE_OF_APP
 from wallaroo.cli.query_output import Form, form_of, replaced, write_parquet, write_text
-from wallaroo.cli.saved_state import saved_of_application
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.cli.saved_state import check_loaded, saved_of_application, warn_of_unused
+from wallaroo.errors import UsageError
 from wallaroo.observability import logs
 from wallaroo.run.queries.columns import sql_type
 from wallaroo.run.queries.database import StateTables, duckdb
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.private_files import private_files
 
-log = structlog.get_logger("wallaroo")
+_OPTION = re.compile(r"--?[A-Za-z][^\s]*")
+"""What is an option of the application rather than a query."""
 
 
 @click.command()
@@ -68,6 +69,9 @@ def sql(
     if form == "parquet" and file is None:
         msg = "Parquet needs a file: name it with --to FILE"
         raise UsageError(msg)
+    if _OPTION.fullmatch(query):
+        msg = f"{query!r} is no query; before arguments of the application, give one, or ''"
+        raise UsageError(msg)
     query = _read_query() if query == "-" else query
     with reserved_stdout() as out:
         with (
@@ -75,9 +79,7 @@ def sql(
             StateTables(application) as tables,
         ):
             tables.fill(saved, query or None)
-            for name, left in sorted((+saved.others).items()):
-                reason = "the application has no state of that name"
-                log.warning("entities are in no table", state=name, entities=left, reason=reason)
+            warn_of_unused(saved, "are in no table")
             with tables.result(query or listing(tables)) as result:
                 if file is None:
                     write_text(result, form, out)
@@ -87,12 +89,8 @@ def sql(
                 else:
                     with replaced(file) as fresh, fresh.open("w", encoding="utf-8") as opened:
                         write_text(result, form, opened)
-        if tables.problems:
-            out.flush()
-            first, *more = tables.problems
-            count = f"; {len(more) + 1} entities are in no table" if more else ""
-            msg = f"{first}{count}"
-            raise RuntimeFailure(msg)
+        out.flush()
+        check_loaded(tables.problems, "are in no table")
 
 
 def _read_query() -> str:

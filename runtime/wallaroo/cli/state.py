@@ -19,12 +19,17 @@ from wallaroo.cli.options import (
     STATE_OF_APP,
     application_without_addresses,
 )
-from wallaroo.cli.saved_state import of_key, saved_of_application
+from wallaroo.cli.saved_state import (
+    check_loaded,
+    of_key,
+    saved_of_application,
+    warn_of_unused,
+)
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.offline_state import StoppedState
 from wallaroo.engine.realtime.state_import import write_rows
 from wallaroo.engine.stored import SavedState
-from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.errors import UsageError
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.observability import logs
 from wallaroo.run.state.classes import check_state_classes
@@ -96,14 +101,9 @@ def export(app: str, state_dir: Path | None, form: Form, app_args: tuple[str, ..
         for name, key, entity in saved.entities():
             time, version = saved.time_of(name, key), application.partitions[name].version
             out.buffer.write(written_entity(name, key, entity, form, time, version))
-        for name, left in sorted((+saved.others).items()):
-            reason = "the application has no state of that name"
-            log.warning("entities are not exported", state=name, entities=left, reason=reason)
-        if saved.unloaded:
-            out.flush()
-            count = f"; {len(saved.unloaded)} entities are not exported" * (len(saved.unloaded) > 1)
-            msg = f"{saved.unloaded[0]}{count}"
-            raise RuntimeFailure(msg)
+        warn_of_unused(saved, "are not exported")
+        out.flush()
+        check_loaded(saved.unloaded, "are not exported")
 
 
 @state.command(name="import")
