@@ -18,7 +18,7 @@ from wallaroo.run.queries.database import StateTables, duckdb
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.private_files import private_files
 
-_OPTION = re.compile(r"--?[A-Za-z][^\s]*")
+_OPTION = re.compile(r"--?[A-Za-z]\S*")
 """What is an option of the application rather than a query."""
 
 

@@ -50,7 +50,7 @@ class Spacing:
 
         Args:
             waiting_bytes: Bytes of messages that wait for it.
-            sinks_s: Seconds between chunks for which sinks do not wait.
+            sinks_s: Seconds that may lie between chunks, as sinks take long to write.
         """
         gap_s = _SAVING_SHARE * self._saving_s
         if waiting_bytes < self._pace.full_bytes:
