@@ -1,4 +1,4 @@
-"""How long sinks take to write, and how far chunks may be apart because of it."""
+"""The times that sinks take to write, and how far chunks may be apart because of them."""
 
 from __future__ import annotations
 
