@@ -53,7 +53,7 @@ def reading(settings: Settings, scratch: Path) -> Iterator[Figure]:
 
 
 def _program(url: str, reads: int) -> subprocess.Popen[str]:
-    """Start the program that reads, so that it is loaded when it is told to begin."""
+    """Start the reader ahead of time, so that its imports are done when it is told to begin."""
     command = [sys.executable, "-m", "benchmarks.reading", url, str(reads)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

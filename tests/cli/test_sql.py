@@ -106,7 +106,10 @@ def test_a_file_has_the_format_of_its_name_unless_another_is_asked_for(
         (["FROM totals", "--format", "parquet"], "Parquet needs a file: name it with --to FILE"),
         (["FROM totals", "--to", "/none/x.csv"], "/none/x.csv cannot be written: No such file"),
         (["FROM nix"], 'the query, line 1, column 6: there is no table "nix"; the tables are'),
-        (["--", "--in"], "'--in' is no query; before arguments of the application, give one"),
+        (
+            ["--", "--in"],
+            "'--in' is not a query; put a query, or '', before the application's arguments",
+        ),
         (["-"], "there is no query on standard input"),
         (["SELECT INTERVAL 1 DAY AS d", "--to", "{}/x.parquet"], "Parquet has no type for"),
     ],

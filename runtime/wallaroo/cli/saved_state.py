@@ -89,18 +89,22 @@ def of_key(saved: SavedState, text: str) -> Iterator[dict[str, Any]]:
             raise RuntimeFailure(str(one))
 
 
-def warn_of_unused(saved: SavedState, effect: str) -> None:
-    """Log how many entities there are of states that the application has not: they *effect*."""
+def warn_of_unused(saved: SavedState, event: str) -> None:
+    """Log *event* for each state that the application does not have, with its entities."""
     for name, left in sorted((+saved.others).items()):
         reason = "the application has no state of that name"
-        log.warning(f"entities {effect}", state=name, entities=left, reason=reason)
+        log.warning(event, state=name, entities=left, reason=reason)
 
 
 def check_loaded(problems: Sequence[object], effect: str) -> None:
-    """Refuse entities that cannot be used because of *problems*, and of which *effect* is true.
+    """Raise the first of *problems*, one for each entity that could not be loaded.
+
+    Args:
+        problems: What is wrong with each of them.
+        effect: What that means, after "entities".
 
     Raises:
-        RuntimeFailure: There are such.
+        RuntimeFailure: There are problems.
     """
     if problems:
         count = f"; {len(problems):,} entities {effect}" if len(problems) > 1 else ""

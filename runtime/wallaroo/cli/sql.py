@@ -19,7 +19,7 @@ from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.private_files import private_files
 
 _OPTION = re.compile(r"--?[A-Za-z]\S*")
-"""What is an option of the application rather than a query."""
+"""An option of the application, given where the query belongs."""
 
 
 @click.command()
@@ -70,7 +70,7 @@ def sql(
         msg = "Parquet needs a file: name it with --to FILE"
         raise UsageError(msg)
     if _OPTION.fullmatch(query):
-        msg = f"{query!r} is no query; before arguments of the application, give one, or ''"
+        msg = f"{query!r} is not a query; put a query, or '', before the application's arguments"
         raise UsageError(msg)
     query = _read_query() if query == "-" else query
     with reserved_stdout() as out:
@@ -79,7 +79,7 @@ def sql(
             StateTables(application) as tables,
         ):
             tables.fill(saved, query or None)
-            warn_of_unused(saved, "are in no table")
+            warn_of_unused(saved, "entities are in no table")
             with tables.result(query or listing(tables)) as result:
                 if file is None:
                     write_text(result, form, out)

@@ -101,7 +101,7 @@ def export(app: str, state_dir: Path | None, form: Form, app_args: tuple[str, ..
         for name, key, entity in saved.entities():
             time, version = saved.time_of(name, key), application.partitions[name].version
             out.buffer.write(written_entity(name, key, entity, form, time, version))
-        warn_of_unused(saved, "are not exported")
+        warn_of_unused(saved, "entities are not exported")
         out.flush()
         check_loaded(saved.unloaded, "are not exported")
 

@@ -289,7 +289,7 @@ class SinkThread(ConnectorThread[_SinkT]):
         self._taken = 0
         """Position in the outbox up to which outputs are safe."""
         self._began = 0.0
-        """When it took what it writes."""
+        """When it took the outputs that it is writing."""
 
     @property
     def _progress(self) -> object:
@@ -355,8 +355,10 @@ class SinkThread(ConnectorThread[_SinkT]):
             return
         self.problem = None  # before anybody can see that they are delivered
         took_s = time.monotonic() - self._began
-        delivered = functools.partial(self._outbox.delivered, refused=refused, took_s=took_s)
-        self._hand_over(functools.partial(delivered, self._index, position))
+        delivered = functools.partial(
+            self._outbox.delivered, self._index, position, refused=refused, took_s=took_s
+        )
+        self._hand_over(delivered)
         self._taken = position
 
     def _set_aside(self, number: int, output: bytes, reason: str) -> RefusedOutput:

@@ -137,7 +137,7 @@ def test_chunks_wait_for_more_messages_while_every_sink_takes_long(tmp_path: Pat
             (0.0, b"at once, as there is a sink that waits for nothing"),
         ):
             if took_s is not None:
-                store.outbox.times.note(0 if took_s else 1, took_s)
+                store.outbox.delivery_times.note(0 if took_s else 1, took_s)
             store.journal.submit(0, 1, len(data).to_bytes(4, "big") + data)
             store.turn()
             of_query.step()

@@ -91,7 +91,7 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
         self._client = TopicClient(source.topic, self._stopping, "READ", self._group)
         self._client.check()
         self._topics = TopicWatch(self._client)
-        self._delivery_times = context.outbox.times
+        self._delivery_times = context.outbox.delivery_times
         self._table = TableEnd(context.tables, index, self._client, self._topics)
         self._commits = GroupCommits(self._client, self._names())
         self._asked_ends: dict[Partition, Asked] = {}
@@ -147,7 +147,7 @@ class KafkaReader(SourceThread[KafkaSource, Positions]):
                 if fetched:
                     if (event := self._take(fetched)) is not None:
                         self._pass(consumer, event)
-                    if self._lanes is None and len(fetched) < _AT_ONCE:  # it has all that there is
+                    if self._lanes is None and len(fetched) < _AT_ONCE:  # it has caught up
                         self._stopping.wait(self._delivery_times.gap_s)
                 elif first is None and self._client.last_error is not None:
                     reason = str(self._client.problem(self._client.last_error))

@@ -396,7 +396,7 @@ class ChunkRun:
             return None
         now = time.monotonic()
         waiting = self._journal.bytes_beyond(self._next)
-        left_s = self._spacing.left_s(waiting, self._outbox.times.gap_s)
+        left_s = self._spacing.left_s(waiting, self._outbox.delivery_times.gap_s)
         if self._batch_since is None:
             self._batch_since = now
         if self._end - self._next < self._pace.batch_messages and not self._asked:

@@ -50,7 +50,7 @@ class Spacing:
 
         Args:
             waiting_bytes: Bytes of messages that wait for it.
-            sinks_s: Seconds that may lie between chunks, as sinks take long to write.
+            sinks_s: Gap between chunks that slow sinks allow for, in seconds.
         """
         gap_s = _SAVING_SHARE * self._saving_s
         if waiting_bytes < self._pace.full_bytes:

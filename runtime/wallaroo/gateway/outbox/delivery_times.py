@@ -1,22 +1,22 @@
-"""The times that sinks take to write, and how far chunks may be apart because of them."""
+"""Times that sinks take to write, and the gap between chunks that follows from them."""
 
 from __future__ import annotations
 
 _WEIGHT = 0.2
 """Weight of the last time that a sink took, of all."""
 _SHARE = 0.6
-"""Part of the time that the fastest sink takes, for which a chunk waits for more messages: less
-costs more processor time, and more delays outputs."""
+"""Gap between chunks, as a share of the time that the fastest sink takes: a smaller one costs more
+processor time, a larger one delays outputs."""
 _MOST_S = 0.02
-"""A chunk never waits longer than this."""
+"""Longest gap, in seconds."""
 
 
 class DeliveryTimes:
-    """Times that sinks take from taking outputs until the receiver surely has them.
+    """Average time that each sink takes to write, from taking outputs to knowing them safe.
 
-    Outputs that are published while a sink writes wait until it has written. Where this takes long,
-    as a transaction of Kafka does, chunks that are smaller and more frequent cost processor time
-    and bring no output sooner.
+    Outputs that are published while a sink is writing wait until it has finished. If that takes
+    long, as a Kafka transaction does, more frequent chunks cost processor time without delivering
+    outputs sooner.
 
     Example:
         >>> times = DeliveryTimes()
@@ -31,12 +31,12 @@ class DeliveryTimes:
 
     def __init__(self) -> None:
         self._took_s: dict[int, float] = {}
-        """About how long each sink takes that has written since the start."""
+        """Moving average in seconds, for each sink that has written since the start."""
         self.gap_s = 0.0
-        """Seconds that may lie between chunks without delaying outputs much; for any thread."""
+        """Gap between chunks, in seconds; any thread may read it."""
 
     def note(self, sink: int, took_s: float) -> None:
-        """Note how long *sink* has taken for what it wrote last."""
+        """Note that the last write of *sink* took *took_s* seconds."""
         before = self._took_s.get(sink, 0.0)
         self._took_s[sink] = before + _WEIGHT * (took_s - before)
         self.gap_s = min(_SHARE * min(self._took_s.values()), _MOST_S)

@@ -95,8 +95,8 @@ class Outbox:
         """What chunks have left besides outputs; used with the writer's lock."""
         self.queues = OutputQueues(writer.log)
         """The outputs; used with the writer's lock."""
-        self.times = DeliveryTimes()
-        """How long sinks take."""
+        self.delivery_times = DeliveryTimes()
+        """How long sinks take to write."""
         self._metrics = MetricsTable()
         self._counters = Counter[str]()
         self._dead_letters = letters
@@ -383,10 +383,10 @@ class Outbox:
             position: Position of the last of them.
             keep_bytes: Bytes of delivered outputs, the newest, that `kept` still returns.
             refused: Those of them that it does not take, which `refusals` tells what to do with.
-            took_s: Seconds for which others had to wait while they were written.
+            took_s: Seconds that writing them took, if later outputs had to wait meanwhile.
         """
         with self._changed:
-            self.times.note(sink, took_s)
+            self.delivery_times.note(sink, took_s)
             entry = Delivered(sink, self.queues.whole(sink, position), keep_bytes)
             if refused:
                 self._note_refused(entry, refused)
