@@ -90,9 +90,9 @@ class SQLSinkWriter(SinkThread[SQLSink]):
         ]
 
     def _reason(self, error: BaseException) -> str:
-        from wallaroo.connectors.sql.table import reason_of
+        from wallaroo.connectors.sql.table import message_of
 
-        return self._database.redacted(reason_of(error))
+        return self._database.redacted(message_of(error))
 
 
 open_sink = SQLSinkWriter

@@ -138,7 +138,7 @@ class SinkTable:
             if refused is None or not _is_refusal(error):
                 raise
             if len(rows) == 1:
-                refused[rows[0][0]] = reason_of(error)[:_REASON_LETTERS]
+                refused[rows[0][0]] = message_of(error)[:_REASON_LETTERS]
                 return
             middle = len(rows) // 2
             self._write(rows[:middle], refused)
@@ -285,7 +285,7 @@ def _state_of(error: Exception) -> str | None:
     return state
 
 
-def reason_of(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """What *error* says, on one line, without the statement and its values."""
     text = str(getattr(error, "orig", None) or error) or type(error).__name__
     return " ".join(text.split())

@@ -129,7 +129,7 @@ class GatewayConnection:
                 response = connection.getresponse()
                 content = response.read()
             except (OSError, http.client.HTTPException) as error:
-                raise _Unanswered(_reason(error)) from error
+                raise _Unanswered(reason_of(error) or type(error).__name__) from error
         try:
             answer = json.loads(content)
             if response.status == HTTPStatus.OK:
@@ -215,8 +215,3 @@ class _Patience:
             raise RuntimeFailure(msg) from error
         time.sleep(min(self._pause, self._give_up - now))
         self._pause = min(2 * self._pause, _PAUSE_MOST_S)
-
-
-def _reason(error: Exception) -> str:
-    reason = reason_of(error) if isinstance(error, OSError) else str(error)
-    return reason or type(error).__name__

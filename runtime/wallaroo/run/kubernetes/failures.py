@@ -11,7 +11,7 @@ def call_failures(*more: type[Exception]) -> tuple[type[Exception], ...]:
     return ApiException, HTTPError, *more
 
 
-def reason_of(error: Exception) -> str:
+def why_failed(error: Exception) -> str:
     """Why a call failed with *error*."""
     if not (reason := getattr(error, "reason", None)):
         return str(error)

@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from wallaroo.run.kubernetes.failures import call_failures, reason_of
+from wallaroo.run.kubernetes.failures import call_failures, why_failed
 
 log = structlog.get_logger("wallaroo")
 
@@ -31,4 +31,4 @@ def remove_leftovers(api: Any, namespace: str, prefix: str) -> None:
             if name.fullmatch(pod.metadata.name):
                 api.delete_namespaced_pod(pod.metadata.name, namespace)
     except call_failures() as error:  # such as one that has just gone
-        log.warning("executors of an earlier driver may remain", reason=reason_of(error))
+        log.warning("executors of an earlier driver may remain", reason=why_failed(error))

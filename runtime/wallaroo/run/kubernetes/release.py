@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.run.kubernetes.failures import call_failures, reason_of
+from wallaroo.run.kubernetes.failures import call_failures, why_failed
 from wallaroo.run.kubernetes.worker_count import requested
 
 _INSTANCE, _COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/component"
@@ -171,7 +171,7 @@ def release_status(
         events = api.list_namespaced_event(namespace, _request_timeout=_TIMEOUT_S).items
     except call_failures() as error:
         which = f"{release} in the namespace {namespace}"
-        msg = f"the release {which} cannot be read: {reason_of(error)}"
+        msg = f"the release {which} cannot be read: {why_failed(error)}"
         raise RuntimeFailure(msg) from error
     if not pods and not maps:
         msg = f"there is no Wallaroo release {release} in the namespace {namespace}: see helm list"

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.run.kubernetes.failures import call_failures, reason_of
+from wallaroo.run.kubernetes.failures import call_failures, why_failed
 from wallaroo.run.kubernetes.scaling_rule import ScalingSettings
 
 KEY = "workers"
@@ -67,7 +67,7 @@ class WorkerCount:
             listed = self.api.list_namespaced_config_map(**self._selected)
         except call_failures() as error:
             msg = (
-                f"the ConfigMap {self._name} cannot be read: {reason_of(error)}; the driver's "
+                f"the ConfigMap {self._name} cannot be read: {why_failed(error)}; the driver's "
                 "ServiceAccount must be allowed to get, list and watch it"
             )
             raise RuntimeFailure(msg) from error
@@ -99,7 +99,7 @@ class WorkerCount:
             )
         except call_failures() as error:
             msg = (
-                f"the ConfigMap {self._name} cannot be written: {reason_of(error)}; the driver's "
+                f"the ConfigMap {self._name} cannot be written: {why_failed(error)}; the driver's "
                 "ServiceAccount must be allowed to patch it"
             )
             raise RuntimeFailure(msg) from error
@@ -126,7 +126,7 @@ class WorkerCount:
                 if getattr(error, "status", None) == _GONE:
                     self._version = None
                     continue
-                self._problem = f"the ConfigMap {self._name} cannot be watched: {reason_of(error)}"
+                self._problem = f"the ConfigMap {self._name} cannot be watched: {why_failed(error)}"
                 log.warning("workers are not followed", reason=self._problem, again_in_s=pause)
                 self._stopping.wait(pause)
                 pause = min(2 * pause, _MAX_PAUSE_S)

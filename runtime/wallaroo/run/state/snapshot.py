@@ -92,7 +92,7 @@ def take_snapshot(source: Path, target: Path) -> Snapshot:
         raise
     except (OSError, sqlite3.Error) as error:
         is_out_of_room = is_full(error) if isinstance(error, OSError) else lacks_room(error)
-        reason = full(target.parent) if is_out_of_room else _reason(error)
+        reason = full(target.parent) if is_out_of_room else reason_of(error)
         msg = f"no snapshot of {source} was made: {reason}"
         raise RuntimeFailure(msg) from error
 
@@ -267,10 +267,6 @@ class _Copy:
         epoch = None if commit is None else commit.epoch
         waiting = held.end - held.processed
         return Snapshot(held.processed, epoch, waiting, queues.count, size)
-
-
-def _reason(error: Exception) -> str:
-    return reason_of(error) if isinstance(error, OSError) else str(error)
 
 
 def _sync(directory: Path) -> None:
