@@ -64,7 +64,6 @@ _CONFIRMATIONS = 2
 _MAX_COPIES = 1_000
 _MEMORY_SHARE = 0.75
 """Part of the available memory that a copy, or the task itself, may take."""
-_MIB = 1024**2
 
 T = TypeVar("T")
 Run = Callable[[Program, TaskResults], T]

@@ -97,7 +97,7 @@ class StateRunner:
             bucket: Number of the bucket.
             state: The bucket in memory, which is modified.
         """
-        self._bucket, self._state, self._timers = bucket, state, self._timers_of(state)
+        self._state, self._timers = state, self._timers_of(state)
         self._expiries = state.expiries or Timers()
         self._changes = Changes.none(len(state.entities))
         self._windows.begin(bucket, state, self._timers, self._changes)

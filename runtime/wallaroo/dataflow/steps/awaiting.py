@@ -76,7 +76,6 @@ class _Calls:
 
     def __init__(self, awaiting: Awaiting, messages: Sequence[Any]) -> None:
         self._awaiting = awaiting
-        self._messages = messages
         self._results: list[Any] = [_PENDING] * len(messages)
         self._left = len(messages)
         self._next = iter(enumerate(messages))

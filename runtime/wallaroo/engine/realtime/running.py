@@ -95,7 +95,7 @@ class RunningEngine:
         self.figures = EngineMetrics()
         """What it has done since it started."""
         self._partitions = layout.partitions
-        self._program, self._checkpoint = program, layout.checkpoint
+        self._checkpoint = layout.checkpoint
         self._has_noted = False
         """Whether the checksums of the schemas are in the checkpoint."""
         self._supervising = threading.RLock()
@@ -274,7 +274,7 @@ class RunningEngine:
                     self._last.finish_epoch(_END_S)
             self._query.replace()
             between()
-            self._program, self._reports = program, Reports(program.application)
+            self._reports = Reports(program.application)
             self._job = dataclasses.replace(self._job, application=application.absolute())
             self._query.worked()
             if (reason := self._query.failure()) is not None:  # it starts the query
