@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -127,12 +127,10 @@ class ClusterRun(Lifecycle):
         )
         self._stack.callback(self._engine.stop)
         self._status.engine, self._status.pause = self._engine, self._pause
-        self._summary.start()
-        self._stack.callback(self._summary.stop)
+        self._repeat(self._summary.report, Summary.EVERY_S, "summary")
         if self._engine.executors is not None:
             room = GatewayRoom(self._status.gateway_responds, self._engine.executors)
-            room.start()
-            self._stack.callback(room.stop)
+            self._repeat(room.look, GatewayRoom.EVERY_S, "gateway-room")
         if self._worker_count is not None:
             self._worker_count.start()
             self._stack.callback(self._worker_count.stop)
@@ -157,8 +155,18 @@ class ClusterRun(Lifecycle):
             count,
             requested_cores(spark),
         )
-        autoscaler.start()
-        self._stack.callback(autoscaler.stop)
+        self._repeat(autoscaler.look, Autoscaler.EVERY_S, "autoscaler")
+
+    def _repeat(self, act: Callable[[], None], every_s: float, name: str) -> None:
+        """Call *act* regularly until the stop; in a thread, because the gateway may be slow."""
+        stopping = threading.Event()
+
+        def run() -> None:
+            while not stopping.wait(every_s):
+                act()
+
+        threading.Thread(target=run, name=name, daemon=True).start()
+        self._stack.callback(stopping.set)
 
     def _serve_health(self, address: Address) -> None:
         probes = {"/healthz": self._status.alive, "/readyz": self._status.ready}

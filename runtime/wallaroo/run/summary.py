@@ -12,9 +12,6 @@ import structlog
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.wire.chunk_messages import News
 
-EVERY_S = 60.0
-"""Seconds between two summaries."""
-
 log = structlog.get_logger("wallaroo")
 
 
@@ -25,6 +22,9 @@ class Summary:
         gateway: Returns the gateway's status, or None if it does not respond.
         clock: Returns the time, in seconds.
     """
+
+    EVERY_S = 60.0
+    """Seconds between two summaries."""
 
     def __init__(
         self,
@@ -37,16 +37,6 @@ class Summary:
         self._messages = 0
         self._seconds: list[float] = []
         """How long each publication since the last summary took."""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="summary", daemon=True)
-
-    def start(self) -> None:
-        """Log every `EVERY_S` seconds, in a thread, because the gateway may respond slowly."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop logging."""
-        self._stopping.set()
 
     def on_published(self, news: News) -> None:
         """Count what was published."""
@@ -73,7 +63,3 @@ class Summary:
             backlog=backlog,
             waited_s=round(gateway.waited_s, 1) if gateway is not None else None,
         )
-
-    def _run(self) -> None:
-        while not self._stopping.wait(EVERY_S):
-            self.report()

@@ -20,14 +20,11 @@ from wallaroo.run.kubernetes.scaling_rule import Decision, Reading, ScalingRule,
 from wallaroo.run.kubernetes.worker_count import WorkerCount
 from wallaroo.wire.chunk_messages import News
 
-EVERY_S = 5.0
-"""Seconds between two readings."""
-
 log = structlog.get_logger("wallaroo")
 
 
 class Autoscaler:
-    """Reads the load in a separate thread, and writes the number of workers that it needs.
+    """Reads the load, and writes the number of workers that it needs.
 
     Args:
         gateway: Returns the gateway's metrics, or raises `RuntimeFailure`.
@@ -37,6 +34,9 @@ class Autoscaler:
         cores: Cores that a worker requests.
         clock: Seconds, for tests.
     """
+
+    EVERY_S = 5.0
+    """Seconds between two readings."""
 
     def __init__(
         self,
@@ -61,15 +61,6 @@ class Autoscaler:
         self._reported: int | None = None
         """The number that was last reported, if nobody carries it out."""
         self._problem: str | None = None
-        self._stopping = threading.Event()
-
-    def start(self) -> None:
-        """Begin to look every `EVERY_S` seconds."""
-        threading.Thread(target=self._run, name="autoscaler", daemon=True).start()
-
-    def stop(self) -> None:
-        """Change nothing from now on."""
-        self._stopping.set()
 
     def on_published(self, news: News) -> None:
         """Note the processor time that came with *news*."""
@@ -177,7 +168,3 @@ class Autoscaler:
             log.warning("workers are not changed", wanted=decision.workers, reason=str(error))
             return
         log.info("workers change", workers=workers, wanted=decision.workers, reason=decision.reason)
-
-    def _run(self) -> None:
-        while not self._stopping.wait(EVERY_S):
-            self.look()

@@ -7,14 +7,10 @@ ends, the scheduler gives it that room, and the next pod of the gateway would wa
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Collection
 from typing import Protocol
 
 import structlog
-
-_LOOK_EVERY_S = 1.0
-"""Seconds between two looks."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -44,24 +40,21 @@ class GatewayRoom:
         executors: The executors.
     """
 
+    EVERY_S = 1.0
+    """Seconds between two looks."""
+
     def __init__(self, is_there: Callable[[], bool], executors: Executors) -> None:
         self._is_there, self._executors = is_there, executors
         self._active: frozenset[str] = frozenset()
         """Executors that were active when the gateway responded last."""
         self._is_kept = False
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="gateway-room", daemon=True)
-
-    def start(self) -> None:
-        """Look every second, in a thread, because the gateway may respond slowly."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop looking."""
-        self._stopping.set()
 
     def look(self) -> None:
         """Withdraw executors if the gateway is away, and request them again if it is back."""
+        with contextlib.suppress(Exception):  # Spark has ended, which the engine reports
+            self._look()
+
+    def _look(self) -> None:
         executors = self._executors
         if self._is_there():
             self._active = frozenset(executors.running())
@@ -78,8 +71,3 @@ class GatewayRoom:
                 )
             self._is_kept = True
             executors.keep(self._active)
-
-    def _run(self) -> None:
-        while not self._stopping.wait(_LOOK_EVERY_S):
-            with contextlib.suppress(Exception):  # Spark has ended, which the engine reports
-                self.look()
