@@ -44,5 +44,5 @@ class PublishingOutbox:
 
     def letters(self) -> list[DeadLetter]:
         self.store.writer.flush()
-        with self.outbox.dead_letters() as letters:
+        with self.outbox.letters.transaction() as letters:
             return letters.listed(Choice(), 100)

@@ -58,7 +58,7 @@ def blocks(directory: Path, start: int = 0) -> list[Block]:
 
 
 def letters(directory: Path) -> Sequence[tuple[str, bytes | None]]:
-    with opened(directory) as store, store.outbox.dead_letters() as found:
+    with opened(directory) as store, store.outbox.letters.transaction() as found:
         return [(one.place, one.payload) for one in found.listed(Choice(), 100)]
 
 
@@ -214,7 +214,7 @@ def test_a_replay_leaves_out_what_was_damaged(directory: Path) -> None:
     place = places(directory, MESSAGES)[1]
     flip(place.file, place.end - 1)
     skip(directory)
-    with opened(directory) as store, store.outbox.dead_letters() as found:
+    with opened(directory) as store, store.outbox.letters.transaction() as found:
         assert found.begin_replay(Choice(), 1 << 30, 1) is None
 
 

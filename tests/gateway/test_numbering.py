@@ -231,7 +231,10 @@ def test_names_survive_damage_to_the_record_that_has_them(tmp_path: Path) -> Non
 
 def test_a_stopped_application_replays_to_the_source_of_that_name(tmp_path: Path) -> None:
     failed = FailedMessage("two", "step", "f.py:1", "ValueError: no", "'m'")
-    with opened(tmp_path, sources=["one", "two"]) as store, store.outbox.dead_letters() as letters:
+    with (
+        opened(tmp_path, sources=["one", "two"]) as store,
+        store.outbox.letters.transaction() as letters,
+    ):
         evidence = Evidence(5, 4, U32.frame(b"m"))
         letters.take("log", store.journal.end + 1, [Letter(1, "two", failed, evidence)])
     with opened(tmp_path, sources=["two", "one"]):
@@ -246,7 +249,7 @@ def test_a_stopped_application_replays_to_the_source_of_that_name(tmp_path: Path
 def test_messages_of_a_source_that_is_gone_cannot_be_replayed(tmp_path: Path) -> None:
     failed = FailedMessage("two", "step", "f.py:1", "ValueError: no", "'m'")
     with opened(tmp_path, sources=["one"]) as store:
-        with store.outbox.dead_letters() as letters:
+        with store.outbox.letters.transaction() as letters:
             evidence = Evidence(5, 4, U32.frame(b"m"))
             letters.take("log", store.journal.end + 1, [Letter(1, "two", failed, evidence)])
         actions = StoredDeadLetterActions(store.outbox, store.journal)

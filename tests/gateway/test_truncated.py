@@ -394,7 +394,7 @@ def test_missing_messages_are_named_and_skipped_if_asked(killed: Path, intact: F
             *intact.content.messages[:WRITTEN],
             (first, end - first, TICK_SOURCE, b""),
         ]
-        with store.outbox.dead_letters() as letters:
+        with store.outbox.letters.transaction() as letters:
             (letter,) = letters.listed(Choice(), 10)
     assert letter.place == f"log: messages {first} to {end - 1}"
 

@@ -147,7 +147,7 @@ class Gateway:
             self._journal, self._outbox = self._store.journal, self._store.outbox
             self._outbox.letter_outputs = LetterOutputs(self._application)
             self._outbox.refusals = self._policies.get(OUTPUTS, Policy.SET_ASIDE)
-            with self._outbox.dead_letters() as letters:
+            with self._outbox.letters.transaction() as letters:
                 letters.note_origins(self._application)
             opened.pop_all()
 

@@ -131,7 +131,7 @@ class Store:
         self.journal.tick_if_time()
         again_s = self.writer.turn()
         self.on_turned()
-        self.outbox.store_letters()
+        self.outbox.letters.store()
         now = time.monotonic()
         if now >= self._release_at:
             self._release()
@@ -223,7 +223,7 @@ class Store:
         found.finish()
         check_contents(self._directory / LOG, found, self.outbox)
         self.outbox.begin(found.letters)
-        self.outbox.store_letters()
+        self.outbox.letters.store()
         with self.writer.changed:
             end = damage.check_end(self.writer.log, self.journal.end, self.journal.openings)
             processed = max((p.end for p in self.outbox.progress().values()), default=0)

@@ -176,7 +176,7 @@ def test_an_older_outbox_that_is_accepted_numbers_anew_what_it_has(tmp_path: Pat
     with opened(tmp_path) as store:
         identity = store.outbox.identity
         letter = Letter(0, "in", FAILED, Evidence(0, 4, U32.frame(b"bad")))
-        with store.outbox.dead_letters() as kept:
+        with store.outbox.letters.transaction() as kept:
             for number in (1, 2):
                 kept.take("another log", number, [letter])
                 replay = kept.begin_replay(Choice(), 1 << 20, kept.last())
@@ -193,7 +193,7 @@ def test_an_older_outbox_that_is_accepted_numbers_anew_what_it_has(tmp_path: Pat
             assert waiting is not None
             assert (waiting.number, waiting.outputs.data) == (1, b"3")
             assert (outbox.published_to(0), outbox.delivered_to(0)) == (1, 0)
-            with outbox.dead_letters() as kept:
+            with outbox.letters.transaction() as kept:
                 assert kept.totals["replays"] == 7
 
 

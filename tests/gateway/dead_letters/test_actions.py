@@ -21,7 +21,7 @@ def replayed(store: Store, payload: bytes) -> int:
     """Let a message fail and replay it; how many messages there are then."""
     actions = StoredDeadLetterActions(store.outbox, store.journal)
     actions.finish_replays()
-    with store.outbox.dead_letters() as letters:
+    with store.outbox.letters.transaction() as letters:
         evidence = Evidence(5, 4, U32.frame(payload))
         letters.take("log", store.journal.end + 1, [Letter(0, "one", FAILED, evidence)])
     assert actions.replay_letters(Choice()) == 1

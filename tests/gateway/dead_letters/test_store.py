@@ -149,7 +149,7 @@ def test_a_replay_that_a_kill_has_cut_short_is_done_once(tmp_path: Path, arrived
     before = Stored(tmp_path)
     before.accept(b"a")
     before.publish(OF_ONE._replace(arrival=0))
-    with before.outbox.dead_letters() as letters:
+    with before.outbox.letters.transaction() as letters:
         replay = letters.begin_replay(ALL, 1000, letters.last())
     assert replay is not None
     if arrived:
@@ -245,14 +245,14 @@ def test_letters_for_which_there_is_no_room_are_stored_later(tmp_path: Path) -> 
     stored = Stored(tmp_path)
     stored.accept(b"a", b"b")
     with capture_logs() as logs:
-        with stored.outbox.dead_letters() as letters:
+        with stored.outbox.letters.transaction() as letters:
             letters._database.execute("PRAGMA max_page_count=1")  # what it has, it may keep
             big = OF_ONE._replace(error="ValueError: " + "x" * 1_000_000)
         stored.publish(big._replace(arrival=0))
         stored.publish(OF_ONE._replace(arrival=1))
         assert stored.outbox.progress()["run"].chunk == 2
         assert stored.actions.letters(ALL, 10) == []
-        with stored.outbox.dead_letters() as letters:
+        with stored.outbox.letters.transaction() as letters:
             letters._database.execute("PRAGMA max_page_count=1000000")
         stored.accept(b"c")
         wait_until(
@@ -266,7 +266,7 @@ def test_letters_for_which_there_is_no_room_are_stored_later(tmp_path: Path) -> 
 
 def test_letters_that_are_looked_at_for_long_keep_nobody_waiting(stored: Stored) -> None:
     stored.accept(b"a")
-    with stored.outbox.dead_letters():
+    with stored.outbox.letters.transaction():
         stored.publish(OF_ONE)
         stored.accept(b"b")
         assert stored.journal.end == 2
@@ -354,7 +354,7 @@ def test_the_command_works_where_the_gateway_is_stopped(tmp_path: Path) -> None:
     stored.accept(b"hello", b"you")
     letter = OF_ONE._replace(key="'k'")
     stored.publish(letter._replace(arrival=0), letter._replace(arrival=1))
-    with stored.outbox.dead_letters() as letters:  # as each gateway does
+    with stored.outbox.letters.transaction() as letters:  # as each gateway does
         letters.note_origins(stored.application)
     stored.close()
     see_to_letters(tmp_path)

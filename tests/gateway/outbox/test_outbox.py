@@ -415,7 +415,7 @@ def test_dead_letters_are_published_once_wherever_a_kill_was(tmp_path: Path, kee
             published = b"".join(output for _, output in waiting(store.outbox, sink=1))
             assert published == b"".join(b"lost m%dlost o%d" % (n, n) for n in numbers)
             assert store.outbox.published_to(1) == 2 * len(numbers)
-            with store.outbox.dead_letters() as letters:
+            with store.outbox.letters.transaction() as letters:
                 kept = [letter.message or letter.payload for letter in letters.listed(Choice(), 99)]
             assert kept == [one for n in numbers for one in (f"m{n}", b"o%d" % n) if keeps]
 
@@ -462,7 +462,7 @@ def test_a_dead_letter_that_its_own_sink_refuses_is_kept_and_not_published_again
         store.outbox.delivered(1, 1, refused=[RefusedOutput(letter, b"lost")])
         store.writer.flush()
         assert store.outbox.undelivered == 0
-        with store.outbox.dead_letters() as letters:
+        with store.outbox.letters.transaction() as letters:
             assert [one.payload for one in letters.listed(Choice(), 99)] == [b"lost"]
 
 

@@ -191,12 +191,12 @@ def test_an_epoch_that_ends_while_files_are_opened_lets_them_be_opened_anew(
 
 def test_dead_letters_are_in_the_copy_once(tmp_path: Path, state: Path, store: Store) -> None:
     failed = FailedMessage("in", "decoder", "f.py:1", "ValueError: no", "'m'")
-    with store.outbox.dead_letters() as letters:
+    with store.outbox.letters.transaction() as letters:
         letters.keep_damaged(Letter(0, "lines", failed, data=b"m"))
     assert take(state, tmp_path / "copy").exit_code == 0
     with (
         opened(tmp_path / "copy", sinks=["out"]) as copied,
-        copied.outbox.dead_letters() as letters,
+        copied.outbox.letters.transaction() as letters,
     ):
         assert len(letters.listed(Choice(None), 9)) == 1
 

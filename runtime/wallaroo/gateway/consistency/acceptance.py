@@ -65,7 +65,7 @@ def accept_if_asked(directory: Path, store: Store) -> None:
     if held.is_behind(progress) or held.is_ahead(progress):
         values |= store.outbox.renewal(progress.run or "", progress.chunk, progress.end)
         replays = store.journal.stream_positions.last_of(REPLAYS)
-        with store.outbox.dead_letters() as letters:
+        with store.outbox.letters.transaction() as letters:
             letters.note_replays(replays)
         log.warning("outbox accepted", after_chunk=progress.chunk)
     if values:

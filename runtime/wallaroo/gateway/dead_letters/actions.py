@@ -52,17 +52,17 @@ class StoredDeadLetterActions:
 
     def letters(self, choice: Choice, most: int) -> list[DeadLetter]:
         """See `DeadLetterActions.letters`."""
-        with self._outbox.dead_letters() as letters:
+        with self._outbox.letters.transaction() as letters:
             return letters.listed(choice, most)
 
     def letter_origins(self) -> Origins:
         """See `DeadLetterActions.letter_origins`."""
-        with self._outbox.dead_letters() as letters:
+        with self._outbox.letters.transaction() as letters:
             return letters.origins()
 
     def drop_letters(self, choice: Choice) -> int:
         """See `DeadLetterActions.drop_letters`."""
-        with self._outbox.dead_letters() as letters:
+        with self._outbox.letters.transaction() as letters:
             return letters.drop(choice)
 
     def replay_letters(self, choice: Choice) -> int:
@@ -74,10 +74,10 @@ class StoredDeadLetterActions:
         """
         count = 0
         with self._replaying:
-            with self._outbox.dead_letters() as letters:
+            with self._outbox.letters.transaction() as letters:
                 last = letters.last()
             while True:
-                with self._outbox.dead_letters() as letters:
+                with self._outbox.letters.transaction() as letters:
                     replay = letters.begin_replay(choice, _REPLAY_BYTES, last)
                 if replay is None:
                     return count
@@ -87,7 +87,7 @@ class StoredDeadLetterActions:
         """Finish the replays that a killed gateway had begun."""
         last = self._journal.stream_positions.last_of(REPLAYS)
         with self._replaying:
-            with self._outbox.dead_letters() as letters:
+            with self._outbox.letters.transaction() as letters:
                 letters.note_replays(last)  # the letters may be those of an older copy, or none
                 begun = letters.replays()
             for replay in begun:
@@ -96,7 +96,7 @@ class StoredDeadLetterActions:
 
     def _finish(self, replay: int) -> int:
         """Let the letters of a replay arrive, unless they have arrived; then delete them."""
-        with self._outbox.dead_letters() as letters:
+        with self._outbox.letters.transaction() as letters:
             name, frames = letters.frames(replay)
             if (source := self._journal.source_number(name)) is None:
                 letters.give_up_replay(replay)
@@ -115,5 +115,5 @@ class StoredDeadLetterActions:
                     "they are replayed at the next start"
                 )
                 raise RuntimeFailure(msg)
-        with self._outbox.dead_letters() as letters:
+        with self._outbox.letters.transaction() as letters:
             return letters.end_replay(replay)

@@ -7,9 +7,7 @@ outputs keep their order for each sink; nothing is delivered before it is on dis
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import sqlite3
 import threading
 import time
 import uuid
@@ -19,14 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-import structlog
-
-from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
 from wallaroo.gateway.dead_letters.letter_outputs import LetterOutputs
 from wallaroo.gateway.dead_letters.letters import Letter
 from wallaroo.gateway.dead_letters.policy import Policy
 from wallaroo.gateway.dead_letters.store import DeadLetterStore
+from wallaroo.gateway.dead_letters.waiting import LettersOfRecord, WaitingLetters
 from wallaroo.gateway.entries import (
     DELIVERED,
     NOTED,
@@ -54,9 +50,6 @@ from wallaroo.metrics.samples import HotKey, Sample
 from wallaroo.model.application import Application
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.records import FailedMessage, Outputs, Tally
-
-log = structlog.get_logger("wallaroo.gateway")
-
 
 _Added = tuple[Piece, int, Outputs]
 """Outputs that were appended to the log, and their address."""
@@ -99,12 +92,8 @@ class Outbox:
         """How long sinks take to write."""
         self._metrics = MetricsTable()
         self._counters = Counter[str]()
-        self._dead_letters = letters
-        self._letters_lock = threading.Lock()
-        self._letters: deque[tuple[int, int, Sequence[Letter]]] = deque()
-        """Letters that are yet to be stored: address and number of their record, in order."""
-        self._letters_wait = False
-        """Whether the disk has no room for them."""
+        self.letters = WaitingLetters(writer, letters)
+        """Dead letters, which come to their store once they are on disk."""
         self._publishing: deque[int] = deque()
         """Addresses where publications begin that are not on disk yet."""
         self._added: dict[int, threading.Condition] = {}
@@ -177,12 +166,10 @@ class Outbox:
             self.queues.index_renumbered(values["shifts"])
             self.chunks.forget_all()
 
-    def begin(self, letters: Sequence[tuple[int, int, Sequence[Letter]]] = ()) -> None:
-        """Begin, with what was found; *letters* come with address and number of their record."""
+    def begin(self, letters: Sequence[LettersOfRecord] = ()) -> None:
+        """Begin, with what was found, such as *letters*."""
         self.queues.begin()
-        self._letters.extend(letters)
-        with self.dead_letters() as store:
-            store.begin(self._writer.log.name.hex(), self._writer.log.next - 1)
+        self.letters.begin(letters)
         for query, until in self.chunks.forgotten.items():
             self.chunks.release(query, until)
 
@@ -255,7 +242,7 @@ class Outbox:
             self._note_outputs(counts)
             self._note_published(entry)
             if letters:
-                self._letters.append((address, self._writer.log.next - 1, letters))
+                self.letters.add(address, letters)
             self._writer.when_durable(lambda: self._release(added, on_durable))
             self._writer.wake()
         return tally
@@ -411,7 +398,7 @@ class Outbox:
         if counts:
             values["outputs"] = counts
         address = self._writer.append(NOTED, pack_noted(delivered=entry, **values))
-        self._letters.append((address, self._writer.log.next - 1, letters))
+        self.letters.add(address, letters)
         self._note_outputs(counts)
         self._unreleased += counts.total()
 
@@ -428,52 +415,6 @@ class Outbox:
         """
         with self._changed:
             return list(self.queues.kept(sink))
-
-    # --- dead letters ----------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def dead_letters(self) -> Iterator[DeadLetterStore]:
-        """The dead letters, for one transaction, which may take long."""
-        try:
-            with self._letters_lock:
-                self._store_letters()
-                with self._dead_letters.transaction():
-                    yield self._dead_letters
-        finally:
-            if self._letters:  # the writer's turns did not wait for the lock
-                with self._changed:
-                    self._writer.wake()
-
-    def store_letters(self) -> None:
-        """Store the letters of the records that are on disk, unless someone uses the others.
-
-        If the disk has no room for that, they stay in the log until it has.
-        """
-        if self._letters and self._letters_lock.acquire(blocking=False):
-            try:
-                self._store_letters()
-            finally:
-                self._letters_lock.release()
-
-    def _store_letters(self) -> None:
-        """The same; the lock of the letters is held, which is taken before that of the log."""
-        try:
-            name = self._writer.log.name.hex()
-            while self._letters and self._letters[0][1] <= self._writer.log.durable:
-                _, number, letters = self._letters[0]
-                with self._dead_letters.transaction():
-                    self._dead_letters.take(name, number, letters)
-                with self._changed:
-                    self._letters.popleft()
-            if self._letters_wait:
-                self._letters_wait = False
-                log.info("dead letters stored")
-        except sqlite3.Error as error:
-            if not lacks_room(error):
-                raise
-            if not self._letters_wait:
-                self._letters_wait = True
-                log.warning("dead letters wait", reason=f"the disk has no room: {error}")
 
     # --- what it knows ---------------------------------------------------------------------------
 
@@ -522,16 +463,12 @@ class Outbox:
     def counters(self) -> dict[str, int]:
         """Totals since the outbox was new.
 
-        Names are `published`, `delivered`, `set_aside`, `unknown_key` and `late`; and of dead
-        letters, those that are kept now, `letters`, and those dropped over limits, `letters_gone`.
+        Names are `published`, `delivered`, `set_aside`, `unknown_key` and `late`, and those of
+        `WaitingLetters.counters`.
         """
-        with self._letters_lock:
-            totals = self._dead_letters.totals
-            with self._changed:
-                counters = {**self._counters, "delivered": self._metrics.taken.total()}
-                waiting = sum(len(letters) for *_, letters in self._letters)
-        letters = totals["letters"] + waiting
-        return {**counters, "letters": letters, "letters_gone": totals["dropped"]}
+        letters = self.letters.counters()
+        with self._changed:
+            return {**self._counters, "delivered": self._metrics.taken.total(), **letters}
 
     def samples(self, pipelines: Sequence[Sequence[str]]) -> list[Sample]:
         """The metrics of published chunks; *pipelines* are the names of pipelines by source."""
@@ -554,7 +491,7 @@ class Outbox:
 
         These are changes, publications that are not on disk yet, and letters that are not stored.
         """
-        places = [self.chunks.needed_from, *self._publishing, *(at for at, *_ in self._letters)]
+        places = [self.chunks.needed_from, *self._publishing, self.letters.needed_from]
         return min((at for at in places if at is not None), default=None)
 
     def renewal(self, query: str, chunk: int, end: int) -> dict[str, Any]:
