@@ -84,8 +84,7 @@ with a million keys against 350.
     "joins": """\
 Half of the messages are trades, half are quotes, of 350 symbols; a trade comes out with the last
 quote. On Bytewax, *its join* is `join(…, emit_mode="running")`, which has an output for each quote,
-too; the *stateful_batch* keeps the last quote of a symbol and has the same outputs as ours. Bytewax
-has its recovery on, as in the other groups.
+too; the *stateful_batch* keeps the last quote of a symbol and has the same outputs as ours.
 """,
 }
 """By group, what its figures mean."""
@@ -130,7 +129,7 @@ def number(value: float) -> str:
 def _with_ratios(figures: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
     """The figures, those of a peer with the ratio of ours to it as a detail.
 
-    Ratios of latencies, whose rows are beside each other, are left out.
+    What follows from the row beside it is left out: ratios of latencies, and megabytes a second.
     """
     left = {(figure["what"], figure["unit"]): figure for figure in figures}
     for figure in figures:
@@ -140,6 +139,8 @@ def _with_ratios(figures: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
             del left[figure["what"], "ratio"]
         elif figure["unit"] == "ratio" and re.search(r", p\d+ of ours", figure["what"]):
             del left[figure["what"], "ratio"]
+        elif figure["unit"] == "MB/s" and (figure["what"], "messages/s") in left:
+            del left[figure["what"], "MB/s"]
     return left.values()
 
 

@@ -20,7 +20,7 @@ def test_an_example_does_what_it_shows(number: int, tmp_path: Path) -> None:
 
 
 def test_every_example_is_found() -> None:
-    assert len(PAGE.examples) == len(PAGE.blocks) - 2 == 5  # the first, and the one with a topic
+    assert len(PAGE.examples) == len(PAGE.blocks) - 2 == 4  # the first, and the one with a topic
 
 
 def test_tombstones_delete_rows_of_a_table_from_a_topic(tmp_path: Path) -> None:
