@@ -10,7 +10,8 @@ import pytest
 
 from wallaroo.engine.realtime.jar import jar
 from wallaroo.engine.spark.class_cache import cache_of, remove_outdated, using
-from wallaroo.engine.spark.java import class_path, find_java, java_command
+from wallaroo.engine.spark.java import class_path, find_java, java_command, spark_jars
+from wallaroo.engine.spark.unsigned_jars import make_copies, with_copies
 
 
 def test_java_takes_the_cache_that_setup_made(tmp_path: Path) -> None:
@@ -23,6 +24,59 @@ def test_java_takes_the_cache_that_setup_made(tmp_path: Path) -> None:
         command = java_command(java, "64m", ["-XX:AOTMode=on", *options], jars)
         told = subprocess.run([*command, "-version"], capture_output=True, text=True, check=False)
         assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_the_cache_that_setup_made_is_of_unsigned_jars_alone() -> None:
+    if not using(find_java(), jars := class_path([jar()])):
+        pytest.skip("`wallaroo warm-up` has not run")
+    assert not [one for one in jars if _signatures(one)]
+    assert [one for one in spark_jars().glob("*.jar") if _signatures(one)]
+
+
+def _signatures(jar: Path) -> list[str]:
+    with zipfile.ZipFile(jar) as opened:
+        return [name for name in opened.namelist() if name.startswith("META-INF/DUMMY.")]
+
+
+def _signed(jar: Path, content: str) -> None:
+    with zipfile.ZipFile(jar, "w") as opened:
+        opened.writestr(
+            "META-INF/MANIFEST.MF", "Made-By: us\r\n\r\nName: One.class\r\nDigest: 1\r\n"
+        )
+        opened.writestr("META-INF/DUMMY.SF", "")
+        opened.writestr("META-INF/DUMMY.DSA", "")
+        opened.writestr("One.class", content)
+
+
+def test_a_signed_jar_has_a_copy_without_signatures_and_with_all_else(tmp_path: Path) -> None:
+    (other,) = _jars(tmp_path, b"")
+    with zipfile.ZipFile(other, "w") as opened:
+        opened.writestr("META-INF/SF", "")
+    signed = other.with_name("signed.jar")
+    _signed(signed, "first")
+    assert with_copies([other, signed]) == [other, signed]
+    make_copies([other, signed])
+    first, copy = with_copies([other, signed])
+    assert first == other
+    with zipfile.ZipFile(copy) as opened:
+        assert {name: opened.read(name) for name in opened.namelist()} == {
+            "META-INF/MANIFEST.MF": b"Made-By: us\r\n\r\n",
+            "One.class": b"first",
+        }
+    assert cache_of("java", [copy]).parent == cache_of("java", [signed]).parent == tmp_path
+
+
+def test_a_copy_of_what_is_no_longer_there_is_not_used_and_is_removed(tmp_path: Path) -> None:
+    (jar,) = jars = _jars(tmp_path, b"")
+    _signed(jar, "first")
+    make_copies(jars)
+    (outdated,) = with_copies(jars)
+    _signed(jar, "longer than the first")
+    assert with_copies(jars) == jars
+    make_copies(jars)
+    (copy,) = with_copies(jars)
+    assert copy != outdated
+    assert list(copy.parent.iterdir()) == [copy]
 
 
 def test_other_jars_have_no_cache(tmp_path: Path) -> None:

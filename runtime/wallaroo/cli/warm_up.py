@@ -67,17 +67,21 @@ def warm_up() -> None:
         recording,
         remove_outdated,
     )
-    from wallaroo.engine.spark.java import class_path, find_java, java_command
+    from wallaroo.engine.spark.java import class_path, find_java, java_command, spark_jars
     from wallaroo.engine.spark.java_version import version_of
+    from wallaroo.engine.spark.unsigned_jars import make_copies
 
     java, more = find_java(), [jar()]
-    cache, version = cache_of(java, class_path(more)), version_of(java)
-    if cache.exists():
-        click.echo(f"{cache} exists already")
-        return
+    version, jars = version_of(java), spark_jars()
     if version is None or version.major < MIN_VERSION:
         msg = f"only Java {MIN_VERSION} or newer can cache classes, and {java} is older"
         raise UsageError(msg)
+    if os.access(jars.parent, os.W_OK):
+        make_copies(sorted(jars.glob("*.jar")))  # of which there are classes in the cache
+    cache = cache_of(java, class_path(more))
+    if cache.exists():
+        click.echo(f"{cache} exists already")
+        return
     if not os.access(cache.parent, os.W_OK):
         msg = f"the cache must be next to Spark, but {cache.parent} is not writable"
         raise UsageError(msg)

@@ -24,6 +24,7 @@ from typing import IO, Self
 from wallaroo.engine.spark.class_cache import using
 from wallaroo.engine.spark.java_version import home_of, major_version
 from wallaroo.engine.spark.output import SparkOutput
+from wallaroo.engine.spark.unsigned_jars import with_copies
 from wallaroo.engine.spark.user_settings import driver_memory
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.memory import MemoryKills
@@ -154,7 +155,8 @@ def class_path(jars: Sequence[Path]) -> list[Path]:
     Spark's machine learning is left out, which would add a second to the start of a session.
     """
     found = spark_jars()
-    return [*sorted(set(found.glob("*.jar")) - set(found.glob("spark-mllib_*.jar"))), *jars]
+    ours = set(found.glob("*.jar")) - set(found.glob("spark-mllib_*.jar"))
+    return [*with_copies(sorted(ours)), *jars]
 
 
 def spark_jars() -> Path:
