@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from wallaroo.gateway.chunks.changes import ChangeSender
 from wallaroo.gateway.chunks.epoch import EpochTimer
 from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.look_ups import LookUps
@@ -28,6 +29,7 @@ from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.chunks.spacing import Spacing
 from wallaroo.gateway.chunks.ticks import Ticks
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder, Stopped
+from wallaroo.gateway.journal.blocks import gathered
 from wallaroo.gateway.outbox.chunks import FinishedChunk, QueryProgress
 from wallaroo.gateway.store import Store
 from wallaroo.system.failpoints import fault
@@ -35,14 +37,12 @@ from wallaroo.wire.chunk_messages import (
     BEGIN,
     CHANGES,
     DAMAGED,
-    DONE,
     DRIVER,
     END,
     FAILED,
     FINISH,
     HOLD,
     READER,
-    RECORD,
     RELEASE,
     REPORT,
     CheckpointPosition,
@@ -56,7 +56,7 @@ from wallaroo.wire.chunk_messages import (
     report_in,
 )
 from wallaroo.wire.look_ups import ANSWER, ASK, number_of, pack_answers
-from wallaroo.wire.records import Block, Tally
+from wallaroo.wire.records import Tally
 
 _LOOK_S = 0.2
 """Pause between looks whether the epoch is to end, and whether there is something to report."""
@@ -104,6 +104,7 @@ class ChunkRun:
         self._processes: dict[int, Peer] = {}
         self._flights = Flights(0)
         self._ticks = Ticks(self._journal)
+        self._changes = ChangeSender(store, self._give_up)
         self._look_ups = LookUps(hello.partitions, self._answer_driver)
         self._query: str | None = None
         """Name of the query; None until its first epoch begins."""
@@ -124,7 +125,6 @@ class ChunkRun:
         self._look = self._loop.call_later(_LOOK_S, self._look_around)
         self._soon: asyncio.TimerHandle | None = None
         """The next call of `step`, if it is time then for a chunk."""
-        self._tasks: set[asyncio.Task[None]] = set()
         self._failure: dict[str, object] | None = None
         """What the driver is told of why it failed."""
         self._closed = False
@@ -163,7 +163,7 @@ class ChunkRun:
             with self._store.writer.changed:  # Spark may keep at once what a run before published
                 self._store.writer.once_durable(functools.partial(self._guarded, begin))
         elif kind == CHANGES and role >= 0:
-            self._begin_changes(role, *json_in(frame))
+            self._changes.begin(role, self._processes[role], *json_in(frame))
         elif kind == DAMAGED:
             self.fail(json_in(frame), final=True)
         elif kind in {HOLD, RELEASE, FINISH, ASK} and role == DRIVER:
@@ -208,32 +208,6 @@ class ChunkRun:
     def _answer_driver(self, *parts: bytes) -> None:
         self._processes[DRIVER].send(*parts)
 
-    def _begin_changes(self, role: int, query: str, after: int) -> None:
-        if self._closed:
-            return
-        writer = self._store.writer
-        if writer.is_stuck:  # the last ones cannot be read before there is room
-            with writer.changed:
-                writer.when_durable(functools.partial(self._begin_changes, role, query, after))
-            return
-        task = self._loop.create_task(self._send_changes(role, query, after))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _send_changes(self, role: int, query: str, after: int) -> None:
-        """Send a partition what its chunks have changed that Spark does not have."""
-        peer = self._processes[role]
-        try:
-            for record in self._outbox.changes(query, after, role):
-                peer.send(RECORD, record)
-                if not await peer.drained():
-                    return
-        except (OSError, LookupError) as error:
-            self.close()
-            self._on_failure(error if isinstance(error, OSError) else OSError(str(error)))
-            return
-        peer.send(DONE)
-
     def close(self) -> None:
         """End it: all its processes are cut off."""
         if self._closed:
@@ -242,8 +216,7 @@ class ChunkRun:
         self._look.cancel()
         if self._soon is not None:
             self._soon.cancel()
-        for task in self._tasks:
-            task.cancel()
+        self._changes.close()
         if self._flights.unpublished:
             self._resumes.suspect_until = max(self._resumes.suspect_until, self._next)
         for role, peer in self._processes.items():
@@ -266,8 +239,12 @@ class ChunkRun:
         except LookupError as error:
             self.fail(str(error), final=True)
         except Exception as error:
-            self.close()
-            self._on_failure(error)
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """End it, as the store cannot be used."""
+        self.close()
+        self._on_failure(error)
 
     # --- epochs ----------------------------------------------------------------------------------
 
@@ -425,7 +402,7 @@ class ChunkRun:
         self._ticks.handed_out(number, blocks)
         self._epoch.handed_out(size)
         self._reports.handed_out(blocks)
-        task = Task(number, start, self._next, suspect, _gathered(blocks))
+        task = Task(number, start, self._next, suspect, gathered(blocks))
         self._processes[READER].send(pack_task(task))
         return True
 
@@ -474,31 +451,3 @@ class ChunkRun:
             return  # it stands still
         if (frame := self._reports.take(at_once=at_once)) is not None:
             driver.send(frame)
-
-
-_GATHER_NS = 1_000_000
-"""Time within which messages of one source arrive as one block, for the first stage."""
-
-
-def _gathered(blocks: Sequence[Block]) -> list[Block]:
-    """*blocks*, those joined that follow each other and are of one source and a moment.
-
-    Example:
-        >>> one, two = Block(0, 1, 0, 5, b"a"), Block(1, 2, 0, 6, b"bc")
-        >>> _gathered([one, two, Block(3, 1, 1, 6, b"d")])[0]
-        Block(first=0, messages=3, source=0, arrived_ns=5, data=b'abc', held=())
-    """
-    gathered: list[tuple[Block, list[bytes]]] = []
-    for block in blocks:
-        if gathered:
-            before, parts = gathered[-1]
-            if before.source == block.source and block.arrived_ns - before.arrived_ns < _GATHER_NS:
-                parts.append(block.data)
-                count = before.messages + block.messages
-                gathered[-1] = before._replace(messages=count), parts
-                continue
-        gathered.append((block, [block.data]))
-    return [
-        block if len(parts) == 1 else block._replace(data=b"".join(parts))
-        for block, parts in gathered
-    ]

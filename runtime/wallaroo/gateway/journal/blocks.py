@@ -21,6 +21,8 @@ _STEP_BYTES = 64 * 1024
 """Bytes of the log from one offset whose place is remembered to the next."""
 _COUNTED_BYTES = 256 * 1024
 """Bytes of messages that are counted as one."""
+_GATHER_NS = 1_000_000
+"""Time within which messages of one source arrive as one block, for the first stage."""
 
 
 class Blocks:
@@ -157,3 +159,27 @@ class Blocks:
 
 def _size(block: Block) -> int:
     return len(block.data) + _BLOCK_BYTES
+
+
+def gathered(blocks: Sequence[Block]) -> list[Block]:
+    """*blocks*, those joined that follow each other and are of one source and a moment.
+
+    Example:
+        >>> one, two = Block(0, 1, 0, 5, b"a"), Block(1, 2, 0, 6, b"bc")
+        >>> gathered([one, two, Block(3, 1, 1, 6, b"d")])[0]
+        Block(first=0, messages=3, source=0, arrived_ns=5, data=b'abc', held=())
+    """
+    joined: list[tuple[Block, list[bytes]]] = []
+    for block in blocks:
+        if joined:
+            before, parts = joined[-1]
+            if before.source == block.source and block.arrived_ns - before.arrived_ns < _GATHER_NS:
+                parts.append(block.data)
+                count = before.messages + block.messages
+                joined[-1] = before._replace(messages=count), parts
+                continue
+        joined.append((block, [block.data]))
+    return [
+        block if len(parts) == 1 else block._replace(data=b"".join(parts))
+        for block, parts in joined
+    ]
