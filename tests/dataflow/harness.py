@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -83,8 +82,8 @@ class Driven:
 
     def _deliver(self, outputs: Sequence[Outputs], tally: Tally) -> None:
         self.tally.merge(tally)
-        for sink, lengths, data in outputs:
-            self.outputs[self.program.application.sinks[sink].name] += cut(lengths, data)
+        for made in outputs:
+            self.outputs[self.program.application.sinks[made.sink].name] += made.cut()
 
 
 def drive_all(application: Application, sent: Sent, cuts: Sequence[int]) -> Driven:
@@ -95,14 +94,6 @@ def drive_all(application: Application, sent: Sent, cuts: Sequence[int]) -> Driv
         for batch in chunks(application, sent, cuts):
             driven.batch(batch)
     return driven
-
-
-def cut(lengths: bytes, data: bytes) -> Iterator[bytes]:
-    """The outputs of `Outputs`, one by one."""
-    end = 0
-    for length in array("I", lengths):
-        yield data[end : end + length]
-        end += length
 
 
 def chunks(application: Application, sent: Sent, cuts: Sequence[int]) -> list[list[list[Block]]]:

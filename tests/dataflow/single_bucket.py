@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.dataflow.harness import chunks, cut
+from tests.dataflow.harness import chunks
 from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.entities import EntitySerializer
@@ -55,8 +55,8 @@ class Engine:
         if changes:
             self.records.append(self.serializer.record(changes))
         outputs, tally = results.take()
-        for _, lengths, data in outputs:
-            self.outputs += cut(lengths, data)
+        for made in outputs:
+            self.outputs += made.cut()
         self.tally.merge(tally)
 
     def read(self) -> Bucket:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import ssl
 import threading
-from array import array
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -48,7 +47,7 @@ def sink(address: tuple[str, int], name: str = "results") -> TCPSink:
 
 def outputs(*made: bytes, to: int = 0) -> Outputs:
     """Outputs for the sink *to*, as tasks stage them."""
-    return Outputs(to, array("I", map(len, made)).tobytes(), b"".join(made))
+    return Outputs.of(to, made)
 
 
 def finished(

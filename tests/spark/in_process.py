@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.dataflow.harness import cut
 from tests.gateway.store_loop import StoreLoop
 from tests.helpers import framing_of, wait_until
 from tests.spark.harness import PATIENCE_S
@@ -190,7 +189,7 @@ class _Edge:
         position = 0
         while (delivery := self._outbox.next(sink, position, 0.0)) is not None:
             position = delivery.position
-            made += cut(delivery.outputs.lengths, delivery.outputs.data)
+            made += delivery.outputs.cut()
         return made
 
     def close(self) -> None:

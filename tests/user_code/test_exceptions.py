@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import wallaroo
-from tests.dataflow.harness import chunks, cut
+from tests.dataflow.harness import chunks
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.decoding import Router
 from wallaroo.dataflow.isolation import run_isolated
@@ -153,7 +153,7 @@ def test_a_message_on_which_anything_is_raised_is_set_aside_as_simulated() -> No
 
         packed = [*packed, *run_isolated(program, results, 0, run)]
     staged, tally = results.take()
-    outputs = [one for _, lengths, data in staged for one in cut(lengths, data)]
+    outputs = [one for made in staged for one in made.cut()]
     assert sorted(outputs) == sorted(expected.outputs)
     assert sorted(
         (letter.step, letter.error.partition(":")[0]) for letter in tally.letters

@@ -17,7 +17,7 @@ from wallaroo.dataflow.tracebacks import place_of_failure
 from wallaroo.errors import SKIP_LOST, RuntimeFailure
 from wallaroo.gateway.connector import ConnectorContext, SourceConnector, SourceState
 from wallaroo.gateway.dead_letters.policy import Policy
-from wallaroo.gateway.outbox.outbox import RefusedOutput, cut_outputs
+from wallaroo.gateway.outbox.outbox import RefusedOutput
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics.samples import Sample
 from wallaroo.model.endpoints import Endpoint, Sink, Source
@@ -375,7 +375,7 @@ def numbered(deliveries: Iterable[Delivery]) -> dict[int, bytes]:
     return {
         number: output
         for delivery in deliveries
-        for number, output in enumerate(cut_outputs(delivery.outputs), delivery.number - 1)
+        for number, output in enumerate(delivery.outputs.cut(), delivery.number - 1)
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from array import array
 from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -160,9 +159,7 @@ class TaskResults:
 
     def _join(self) -> None:
         self._joined += [
-            Outputs(sink, array("I", map(len, outputs)).tobytes(), b"".join(outputs))
-            for sink, outputs in self._outputs.items()
-            if outputs
+            Outputs.of(sink, outputs) for sink, outputs in self._outputs.items() if outputs
         ]
         for outputs in self._outputs.values():
             outputs.clear()  # keep the list: paths append to it

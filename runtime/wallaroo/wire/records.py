@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from wallaroo.wire.task_metrics import TaskMetrics
 
@@ -25,6 +26,8 @@ def bounded_ns(time_ns: int) -> int:
     """
     return max(-_LATEST_NS, min(time_ns, _LATEST_NS))
 
+
+_LENGTH_BYTES = array("I").itemsize
 
 Held = Sequence[tuple[int, int]]
 """Indices of sources, and for how many nanoseconds each was *held* since the journal was new: for
@@ -57,6 +60,35 @@ class Outputs(NamedTuple):
     """Length of each output, as unsigned 32-bit integers in native byte order."""
     data: bytes
     """The outputs, one after the other."""
+
+    @classmethod
+    def of(cls, sink: int, outputs: Collection[bytes]) -> Self:
+        """The single *outputs* for *sink*.
+
+        Example:
+            >>> outputs = Outputs.of(0, [b"to", b"", b"be"])
+            >>> outputs.amount, list(outputs.sizes), outputs.cut()
+            (3, [2, 0, 2], [b'to', b'', b'be'])
+        """
+        return cls(sink, array("I", map(len, outputs)).tobytes(), b"".join(outputs))
+
+    @property
+    def amount(self) -> int:
+        """How many there are."""
+        return len(self.lengths) // _LENGTH_BYTES
+
+    @property
+    def sizes(self) -> array[int]:
+        """The length of each."""
+        return array("I", self.lengths)
+
+    def cut(self) -> list[bytes]:
+        """The single outputs, in order."""
+        cut, start = [], 0
+        for length in self.sizes:
+            cut.append(self.data[start : start + length])
+            start += length
+        return cut
 
 
 class Packed(NamedTuple):

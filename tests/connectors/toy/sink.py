@@ -6,7 +6,6 @@ from tests.connectors.toy import queues
 from tests.connectors.toy.resolve import QueueSink
 from wallaroo.connectors.threads import SinkThread
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import cut_outputs
 
 
 class QueueWriter(SinkThread[QueueSink]):
@@ -19,7 +18,7 @@ class QueueWriter(SinkThread[QueueSink]):
     def _work(self) -> None:
         while not self._stopping.is_set():
             if (delivery := self._next()) is not None:
-                for output in cut_outputs(delivery.outputs):
+                for output in delivery.outputs.cut():
                     queues[self._sink.queue].put(output)
                 self._settle(delivery.position)
 

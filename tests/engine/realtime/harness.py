@@ -6,7 +6,6 @@ import contextlib
 import socket
 import struct
 import threading
-from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -84,10 +83,8 @@ class GatewaySide:
         for index, sink in enumerate(application.sinks):
             position = 0
             while (delivery := self.outbox.next(index, position, 0)) is not None:
-                position, start = delivery.position, 0
-                for length in array("I", delivery.outputs.lengths):
-                    found[sink.name].append(delivery.outputs.data[start : start + length])
-                    start += length
+                position = delivery.position
+                found[sink.name] += delivery.outputs.cut()
         return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +29,7 @@ def outbox(store: Store) -> Outbox:
 
 
 def outputs(*texts: bytes, sink: int = 0) -> Outputs:
-    return Outputs(sink, array("I", map(len, texts)).tobytes(), b"".join(texts))
+    return Outputs.of(sink, texts)
 
 
 def chunk(number: int, *of_sinks: Outputs, record: bytes = b"") -> FinishedChunk:

@@ -7,7 +7,6 @@ import os
 import shutil
 import threading
 import time
-from array import array
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -74,7 +73,7 @@ def test_a_delivery_tells_where_each_output_ends(outbox: Outbox) -> None:
     publish(outbox, 0, b"a", b"", b"ccc")
     delivery = outbox.next(0, 0, 0.0)
     assert isinstance(delivery, Delivery)
-    assert list(array("I", delivery.outputs.lengths)) == [1, 0, 3]
+    assert list(delivery.outputs.sizes) == [1, 0, 3]
 
 
 def test_each_sink_has_its_own_outputs(outbox: Outbox) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from array import array
 from collections import Counter
 from collections.abc import Mapping
 
@@ -121,18 +120,14 @@ class Receiver:
             self._down.send(self._take, self._store, delivery)
 
     def _take(self, store: Store, delivery: Delivery) -> None:
-        begin, number = 0, delivery.number
-        for length in array("I", delivery.outputs.lengths):
-            output = delivery.outputs.data[begin : begin + length]
-            begin += length
+        for number, output in enumerate(delivery.outputs.cut(), delivery.number):
             assert number <= len(self.outputs) + 1, f"output {number} is ahead"
             if number <= len(self.outputs):
                 assert output == self.outputs[number - 1], f"output {number} is another one"
                 self.repeated += 1
             else:
                 self.outputs.append(output)
-            number += 1
-        assert number == delivery.position + 1
+        assert delivery.last == delivery.position
         self._up.send(self._acknowledged, store, delivery.position)
 
     def _acknowledged(self, store: Store, position: int) -> None:

@@ -6,7 +6,6 @@ import functools
 import json
 import random
 import struct
-from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -254,5 +253,4 @@ class Query:
 
 
 def _outputs(outputs: list[bytes]) -> Outputs:
-    lengths = array("I", [OUTPUT.size] * len(outputs))
-    return Outputs(0, lengths.tobytes(), b"".join(outputs))
+    return Outputs.of(0, outputs)

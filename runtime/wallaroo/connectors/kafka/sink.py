@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -134,7 +133,7 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
                     reached = self._produce(producer, deliveries)
                     self._flush(producer)
                     self._reached = reached
-                if self._reached >= (end := _end(deliveries[-1])):
+                if self._reached >= (end := deliveries[-1].last):
                     self._settle(deliveries[-1].position, self._letters(deliveries))
                     self._aside = {at: why for at, why in self._aside.items() if at >= end}
                 self._most_bytes = min(self._most_bytes * 5 // 4, _TRANSACTION_BYTES)
@@ -270,7 +269,7 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         value: bytes | None
         key: bytes | None
         for delivery in deliveries:
-            data, ends = delivery.outputs.data, _ends(delivery)
+            data, ends = delivery.outputs.data, list(itertools.accumulate(delivery.outputs.sizes))
             begin = delivery.number - 1
             skipped = min(max(0, self._reached - begin), len(ends))
             start = ends[skipped - 1] if skipped else 0
@@ -448,13 +447,3 @@ open_sink = KafkaSinkWriter
 def _is_given_up(error: KafkaError) -> bool:
     """Whether *error* is that of a record whose transaction failed: its next call tells why."""
     return error.name() in {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
-
-
-def _ends(delivery: Delivery) -> list[int]:
-    """Where each output of *delivery* ends in its data."""
-    return list(itertools.accumulate(array("I", delivery.outputs.lengths)))
-
-
-def _end(delivery: Delivery) -> int:
-    """Number after the last output of *delivery*, from 0 on."""
-    return delivery.number - 1 + len(delivery.outputs.lengths) // array("I").itemsize

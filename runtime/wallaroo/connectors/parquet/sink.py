@@ -11,7 +11,6 @@ from wallaroo.connectors.parquet.directory import FileSeries
 from wallaroo.connectors.parquet.resolve import ParquetSink
 from wallaroo.connectors.threads import SinkThread, numbered
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import cut_outputs
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
@@ -79,7 +78,7 @@ class ParquetSinkWriter(SinkThread[ParquetSink]):
             if not found:
                 until = time.monotonic() + self._sink.seconds
             found.append(delivery)
-            rows += len(cut_outputs(delivery.outputs))
+            rows += delivery.outputs.amount
             size, position = size + len(delivery.outputs.data), delivery.position
         return found
 

@@ -15,7 +15,6 @@ from wallaroo.api.connectors import OutputSink
 from wallaroo.connectors.python.resolve import CustomSink
 from wallaroo.connectors.threads import SinkThread, described
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import cut_outputs
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -38,7 +37,7 @@ class PythonSinkWriter(SinkThread[CustomSink]):
             while not self._stopping.is_set():
                 if (delivery := self._next()) is None:
                     continue
-                writer.write(delivery.number - 1, cut_outputs(delivery.outputs))
+                writer.write(delivery.number - 1, delivery.outputs.cut())
                 self._settle(delivery.position)
 
     @contextlib.contextmanager

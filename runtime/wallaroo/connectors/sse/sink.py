@@ -10,7 +10,6 @@ from wallaroo.connectors.sse.resolve import SSESink
 from wallaroo.connectors.sse.viewers import Viewers
 from wallaroo.connectors.threads import SinkThread
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import cut_outputs
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
 from wallaroo.system.credentials import read_token
@@ -38,7 +37,7 @@ class SSESinkServer(SinkThread[SSESink]):
         first = kept[0].number if kept else outbox.delivered_to(index) + 1
         self._history.begin(first, outbox.published_to(index))
         for delivery in kept:
-            self._history.add(delivery.number, cut_outputs(delivery.outputs))
+            self._history.add(delivery.number, delivery.outputs.cut())
         listener = socket_of(sink, "sink", "SSESinkConfig")
         host, port = listener.getsockname()[:2]
         self.where = f"{host}:{port}"
@@ -68,7 +67,7 @@ class SSESinkServer(SinkThread[SSESink]):
         while not self._stopping.is_set():
             if (delivery := self._next()) is None:
                 continue
-            self._history.add(delivery.number, cut_outputs(delivery.outputs))
+            self._history.add(delivery.number, delivery.outputs.cut())
             self._viewers.wake()
             self._outbox.delivered(self._index, delivery.position, self._sink.keep_bytes)
             self._taken = delivery.position

@@ -20,21 +20,19 @@ import struct
 import termios
 import threading
 import time
-from array import array
 from collections import deque
 from collections.abc import Callable
 
 import structlog
 
+from wallaroo.connectors.tcp.in_flight import NOT_SENT, InFlight, NumberedInFlight
 from wallaroo.connectors.tcp.numbering import remark_on_change
 from wallaroo.connectors.tcp.resolve import TCPSink
 from wallaroo.errors import DamagedFile, reason_of
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.failpoints import fault
-from wallaroo.wire.numbered import HEADER, NUMBER, sequenced
-from wallaroo.wire.records import Outputs
+from wallaroo.wire.numbered import NUMBER, sequenced
 
 _CONNECT_TIMEOUT_S = 5.0
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 2.0
@@ -51,8 +49,6 @@ _SILENCE_MS = 30_000
 """A receiver that acknowledges nothing for this long is considered lost."""
 _MOST_IN_FLIGHT = 64
 """Pieces of outputs, of about 1 MiB, that are kept in memory until they are acknowledged."""
-_NOT_SENT = 1 << 62
-"""A place that no connection's bytes reach."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -61,58 +57,6 @@ def open_sink(context: ConnectorContext, index: int, sink: TCPSink) -> TCPSender
     """Start to deliver the outputs of *sink*, which has this index in the application."""
     remark_on_change(index, sink, context.outbox)
     return TCPSender(context, index, sink, asyncio.get_running_loop())
-
-
-class _Sent:
-    """Outputs on their way to the receiver."""
-
-    __slots__ = ("_delivery", "done", "start")
-
-    def __init__(self, delivery: Delivery) -> None:
-        self._delivery = delivery
-        self.done = 0
-        """Bytes that a former connection delivered: whole outputs."""
-        self.start = _NOT_SENT
-        """Place, in this connection's bytes, of the first byte after `done`, once it is sent."""
-
-    @property
-    def position(self) -> int:
-        return self._delivery.position
-
-    @property
-    def rest(self) -> memoryview:
-        return memoryview(self._delivery.outputs.data)[self.done :]
-
-    def acknowledged_by(self, acknowledged: int) -> bool:
-        """Whether the connection's first *acknowledged* bytes hold all of it."""
-        return self.start + len(self.rest) <= acknowledged
-
-    def note(self, acknowledged: int) -> None:
-        """Move `done` past the outputs that the connection's first bytes contain completely."""
-        reached, end = self.done + acknowledged - self.start, 0
-        for length in array("I", self._delivery.outputs.lengths):
-            if end + length > reached:
-                break
-            end += length
-        self.done = max(self.done, end)
-
-
-class _Numbered(_Sent):
-    """Numbered outputs, of which the receiver acknowledges the last that it has."""
-
-    __slots__ = ()
-
-    @property
-    def last(self) -> int:
-        """Number of the last output."""
-        return self._delivery.number + len(self._delivery.outputs.lengths) // 4 - 1
-
-    def acknowledged_by(self, acknowledged: int) -> bool:
-        return self.last <= acknowledged
-
-    def note(self, acknowledged: int) -> None:
-        had = max(0, acknowledged - self._delivery.number + 1)
-        self.done = max(self.done, sum(array("I", self._delivery.outputs.lengths)[:had]))
 
 
 class TCPSender:
@@ -144,7 +88,8 @@ class TCPSender:
         """Whether the loop tells when the connection takes more."""
         self._look: asyncio.TimerHandle | None = None
         """The next look at what is acknowledged."""
-        self._flight: deque[_Sent] = deque()
+        self._in_flight = NumberedInFlight if sink.sequenced else InFlight
+        self._flight: deque[InFlight] = deque()
         """Given to the connection, and not acknowledged whole."""
         self._taken = 0
         """Position in the outbox up to which outputs were taken."""
@@ -305,25 +250,12 @@ class TCPSender:
             if delivery is None:
                 break
             self._taken = delivery.position
-            self._flight.append(self._framed(delivery))
+            self._flight.append(self._in_flight(delivery))
             self._give_again(self._flight[-1])
         if self._flight and self._look is None:
             self._look = self._loop.call_later(_ACK_POLL_S, self._guarded, self._look_again)
 
-    def _framed(self, delivery: Delivery) -> _Sent:
-        """*delivery* as it goes over the wire."""
-        if not self._sink.sequenced:
-            return _Sent(delivery)
-        outputs, start, cut = delivery.outputs, 0, list[bytes]()
-        lengths = array("I", outputs.lengths)
-        for length in lengths:
-            cut.append(outputs.data[start : start + length])
-            start += length
-        longer = array("I", (length + HEADER.size for length in lengths)).tobytes()
-        data = sequenced(delivery.number, cut)
-        return _Numbered(delivery._replace(outputs=Outputs(outputs.sink, longer, data)))
-
-    def _give_again(self, sent: _Sent) -> None:
+    def _give_again(self, sent: InFlight) -> None:
         sent.start = self._given
         self._give(sent.rest)
 
@@ -443,7 +375,7 @@ class TCPSender:
             before = sent.done
             sent.note(acknowledged)
             self._progressed = self._progressed or sent.done > before
-            sent.start = _NOT_SENT
+            sent.start = NOT_SENT
 
 
 def _reason(error: OSError | UnicodeError) -> str:

@@ -13,7 +13,7 @@ from wallaroo.connectors.webhook.client import Answer, WebhookClient
 from wallaroo.connectors.webhook.headers import prepared
 from wallaroo.connectors.webhook.resolve import WebhookSink
 from wallaroo.gateway.connector import ConnectorContext
-from wallaroo.gateway.outbox.outbox import RefusedOutput, cut_outputs
+from wallaroo.gateway.outbox.outbox import RefusedOutput
 from wallaroo.gateway.outbox.queues import Delivery
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Sample
@@ -82,7 +82,7 @@ class WebhookSinkWriter(SinkThread[WebhookSink]):
         Raises:
             _Stopped: The sink is to stop before all are posted.
         """
-        outputs = cut_outputs(delivery.outputs)
+        outputs = delivery.outputs.cut()
         self._refused = []
         for start in range(0, len(outputs), self._sink.batch):
             part = outputs[start : start + self._sink.batch]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 
 from wallaroo.gateway.dead_letters.letters import Letter
@@ -40,7 +39,7 @@ class LetterOutputs:
             )
             output = self._to.sink.encode(lost)
             assert isinstance(output, bytes)
-            yield Outputs(self.sink, array("I", [len(output)]).tobytes(), output)
+            yield Outputs.of(self.sink, [output])
 
     def kept(self, letters: list[Letter]) -> list[Letter]:
         """Those of *letters* that are to be kept."""

@@ -11,7 +11,6 @@ import hashlib
 import threading
 import time
 import uuid
-from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -512,12 +511,3 @@ class Outbox:
             self._closing = True
             for waiting in self._added.values():
                 waiting.notify_all()
-
-
-def cut_outputs(outputs: Outputs) -> list[bytes]:
-    """The single outputs of *outputs*, in order."""
-    cut, start = [], 0
-    for length in array("I", outputs.lengths):
-        cut.append(outputs.data[start : start + length])
-        start += length
-    return cut

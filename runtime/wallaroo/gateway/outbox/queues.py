@@ -27,6 +27,11 @@ class Delivery(NamedTuple):
     number: int = 1
     """Number of the first of them, from 1 on."""
 
+    @property
+    def last(self) -> int:
+        """Number of the last of them."""
+        return self.number + self.outputs.amount - 1
+
 
 @dataclass(slots=True)
 class Waiting:
@@ -158,9 +163,8 @@ class OutputQueues:
 
     def number(self, outputs: Outputs, before: int) -> Piece:
         """Give *outputs* their numbers, after those of as many as there are in all and *before*."""
-        count = len(outputs.lengths) // 4
         first = self._of(outputs.sink).last + before + 1
-        return Piece(outputs.sink, first, count, len(outputs.data))
+        return Piece(outputs.sink, first, outputs.amount, len(outputs.data))
 
     def note_published(self, counts: Mapping[str, int]) -> None:
         """Note how many outputs a publication has for each sink, once its record is appended."""
