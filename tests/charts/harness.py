@@ -16,11 +16,16 @@ from typing import Any
 import jsonschema
 import kubernetes_validate
 import yaml
+from kubernetes_validate import utils as schemas
 
 HELM = Path(__file__).parents[2] / "helm"
 CHARTS = ("market-spread", "word-count")
 Object = dict[str, Any]
 """A Kubernetes object."""
+
+# it would read the schemas of a version anew for each object, a megabyte
+for read in (schemas.schema_contents, schemas.all_versions):
+    setattr(schemas, read.__name__, cache(read))
 
 
 class RefusedError(Exception):
@@ -195,7 +200,8 @@ def one(objects: list[Object], kind: str, name_end: str = "") -> Object:
 
 def executor_pod(objects: list[Object]) -> Object:
     """The pod that Spark makes of the executors' template."""
-    pod: Object = yaml.safe_load(one(objects, "ConfigMap", "-executor")["data"]["pod.yaml"])
+    template = one(objects, "ConfigMap", "-executor")["data"]["pod.yaml"]
+    pod: Object = yaml.load(template, yaml.CSafeLoader)
     pod["metadata"]["name"] = "executor"
     pod["spec"]["containers"][0]["image"] = "set-by-spark"
     return pod
@@ -216,7 +222,7 @@ def invalid(found: Object, version: str) -> str | None:
     return _invalid(json.dumps(found), version)
 
 
-@cache  # most objects are the same whatever the values, and reading the schemas takes its time
+@cache  # most objects are the same whatever the values
 def _invalid(text: str, version: str) -> str | None:
     found = json.loads(text)
     try:
