@@ -19,6 +19,8 @@ _FOLDERS = ("tests/kafka/", "tests/connectors/sql/")
 """Folders whose tests share a broker or a database."""
 _SESSION = re.compile(r"\b(on_spark: InProcess|session: SparkSession)\b")
 """What a test has among its arguments that uses the session of its process."""
+_LAST = "three_brokers"
+"""Fixture whose tests come last in their scope: those brokers need a tenth of a core while idle."""
 _ASKED_FOR = ("cluster", "slow")
 """Marks of tests that only their mark asks for."""
 _MOST = 8
@@ -95,8 +97,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = set(items).difference(out)
     starts = Counter(scope_of(item.nodeid) for item in left if item.get_closest_marker("spark"))
 
-    def place(item: pytest.Item) -> tuple[bool, int]:
+    def place(item: pytest.Item) -> tuple[bool, int, bool]:
         scope = scope_of(item.nodeid)
-        return scope not in _FOLDERS, -starts[scope]
+        return scope not in _FOLDERS, -starts[scope], _LAST in getattr(item, "fixturenames", ())
 
     items[:] = sorted(filter(left.__contains__, items), key=place)
