@@ -45,7 +45,7 @@ def is_complete(received: set[bytes], payloads: list[bytes]) -> bool:
 
 
 def test_executors_reach_the_gateway_by_tls_and_what_is_killed_loses_nothing(
-    tmp_path: Path, executors: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cached_executors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = Authority(tmp_path, "authority")
     files = authority.files()
