@@ -132,6 +132,14 @@ def test_java_that_was_started_ends_if_the_run_cannot_begin(tmp_path: Path) -> N
     assert ended.stdout == "started\ndiscarded\n"
 
 
+def test_a_driver_and_a_gateway_do_without_numpy() -> None:
+    loading = (
+        "import sys, wallaroo.run.local, wallaroo.gateway.server; print('numpy' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", loading], capture_output=True, check=True).stdout
+    assert told == b"False\n"
+
+
 def test_nothing_large_is_loaded_before_java_starts(tmp_path: Path) -> None:
     addresses = ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1")
     command = [sys.executable, "-c", _NO_SPARK_BEFORE_JAVA, "run", str(WORD_COUNT), *addresses]

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from wallaroo.dataflow.message_snapshots import Snapshot
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 _BYTES = 8
@@ -63,8 +62,7 @@ def buckets_of(keys: Sequence[Any], buckets: int, bucket_of: Callable[[Any], int
     if len(keys) < _MANY:
         pack = _HASH.pack
         return [crc(pack(hash(key))) % buckets for key in keys]
-    hashes = _hashes(np.fromiter(map(hash, keys), "<i8", len(keys)))
-    return (hashes % buckets).tolist()  # type: ignore[no-any-return]
+    return (_hashes(keys) % buckets).tolist()  # type: ignore[no-any-return]
 
 
 def selected(mask: Sequence[bool], *columns: Sequence[Any]) -> list[list[Any]]:
@@ -72,8 +70,11 @@ def selected(mask: Sequence[bool], *columns: Sequence[Any]) -> list[list[Any]]:
     return [list(compress(column, mask)) for column in columns]
 
 
-def _hashes(numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the CRC-32 of each number, combined from the contributions of its bytes."""
+def _hashes(keys: Sequence[int]) -> NDArray[np.uint32]:
+    """Return the CRC-32 of each key's hash, combined from the contributions of its bytes."""
+    import numpy as np  # which costs most processes more than it saves them
+
+    numbers = np.fromiter(map(hash, keys), "<i8", len(keys))
     of_zero, tables = _contributions()
     hashes = np.full(len(numbers), of_zero, np.uint32)
     for table, column in zip(tables, numbers.view(np.uint8).reshape(-1, _BYTES).T, strict=True):
@@ -84,6 +85,8 @@ def _hashes(numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
 @functools.cache
 def _contributions() -> tuple[int, list[NDArray[np.uint32]]]:
     """Return the CRC-32 of zero, and for each byte its contribution by value."""
+    import numpy as np
+
     of_zero = zlib.crc32(bytes(_BYTES))
     places = [
         [zlib.crc32((value << 8 * place).to_bytes(_BYTES, "little")) for value in range(256)]

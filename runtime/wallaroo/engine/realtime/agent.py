@@ -33,6 +33,7 @@ _NEEDED = (
     "wallaroo.engine.realtime.process",
     "wallaroo.engine.realtime.reader",
     "wallaroo.engine.realtime.partition",
+    "numpy",  # for chunks of many keys: the first of them is not to wait for it
 )
 _LENGTH = struct.Struct(">I")
 

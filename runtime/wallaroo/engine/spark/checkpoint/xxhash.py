@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _P1, _P2, _P3, _P4, _P5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
 _MASK = 0xFFFFFFFF
@@ -40,6 +42,8 @@ def xxhash32(blocks: Sequence[bytes], seed: int) -> list[int]:
 
 def _stripes(blocks: Sequence[bytes], count: int, seed: int) -> NDArray[np.uint64]:
     """The sum of so many first stripes for each of *blocks*, which are equally long."""
+    import numpy as np  # which a start on no state does without
+
     words = np.array([np.frombuffer(block, "<u4", 4 * count) for block in blocks])
     stripes = words.reshape(len(blocks), count, 4).transpose(1, 0, 2) * np.uint32(_P2)
     begin = [(seed + more) & _MASK for more in (_P1 + _P2, _P2, 0, -_P1)]
