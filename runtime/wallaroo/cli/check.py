@@ -22,7 +22,6 @@ from wallaroo.model.application import (
     Application,
     Branch,
     Pipeline,
-    StateCompute,
     Stateful,
     StatePartition,
     WindowCompute,
@@ -167,15 +166,8 @@ def _lines(application: Application, limit_s: float) -> Iterator[str]:
 def _times(partition: StatePartition, application: Application) -> Iterator[str]:
     """What *partition* has of timers and expiry."""
     timing = partition.timing
-    steps = {
-        step.name
-        for pipeline in application.pipelines
-        for step in pipeline.trunk.walk()
-        if isinstance(step, StateCompute)
-        and step.partition == partition.name
-        and step.on_timer is not None
-    }
-    yield from (f"timers of step {name!r}" for name in sorted(steps))
+    for name in application.steps_with_timers(partition):
+        yield f"timers of step {name!r}"
     if timing is not None and timing.ttl_ns is not None:
         yield f"entities expire after {timing.ttl_ns / 1e9:g} s"
     if timing is not None and timing.keeps_time:

@@ -239,6 +239,19 @@ class Application:
     dead_letters: DeadLetters | None = None
     """Where dead letters are published; None for nowhere."""
 
+    def steps_with_timers(self, partition: StatePartition) -> list[str]:
+        """Names of the steps that set timers of *partition*, in order."""
+        steps = [step for pipeline in self.pipelines for step in pipeline.trunk.walk()]
+        return sorted(
+            {
+                step.name
+                for step in steps
+                if isinstance(step, StateCompute)
+                and step.partition == partition.name
+                and step.on_timer is not None
+            }
+        )
+
     @property
     def sources(self) -> tuple[Source, ...]:
         """Every source, in the order of the pipelines."""

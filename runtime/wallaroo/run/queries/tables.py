@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.model.application import Application, StateCompute, StatePartition
+from wallaroo.model.application import Application, StatePartition
 from wallaroo.model.timing import KeyTime
 from wallaroo.run.queries.annotations import annotated_kinds, narrowed
 from wallaroo.run.queries.columns import column, distinct, settled
@@ -261,13 +261,7 @@ def _fixed_columns(application: Application, partition: StatePartition) -> Mappi
     timing = partition.timing
     if timing is None:
         return {}
-    has_timers = any(
-        isinstance(step, StateCompute)
-        and step.partition == partition.name
-        and step.on_timer is not None
-        for pipeline in application.pipelines
-        for step in pipeline.trunk.walk()
-    )
+    has_timers = application.steps_with_timers(partition)
     return {
         "key_time": NANOSECONDS,
         **({} if timing.ttl_ns is None else {"key_expires": NANOSECONDS}),
