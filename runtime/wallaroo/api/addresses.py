@@ -218,14 +218,24 @@ def tcp_parse_output_addrs(args: Sequence[str]) -> list[Address]:
     return _Addresses("--out", [Address(address.host, address.port) for address in named])
 
 
-def _addresses(args: Sequence[str], options: tuple[str, str]) -> _Addresses:
-    """Return the addresses of the last of *options* in *args*; earlier ones are overridden."""
-    addresses: str | None = None
+def last_value(args: Sequence[str], *options: str) -> str | None:
+    """The value of the last of *options* in *args*, which overrides earlier ones; None for none.
+
+    Example:
+        >>> last_value(["--in", "a:1", "--in=b:2"], "--in", "-i")
+        'b:2'
+    """
+    found = None
     for index, arg in enumerate(args):
         option, equals, value = arg.partition("=")
         if option in options:
-            addresses = value if equals else "".join(args[index + 1 : index + 2])
-    option = options[0]
+            found = value if equals else "".join(args[index + 1 : index + 2])
+    return found
+
+
+def _addresses(args: Sequence[str], options: tuple[str, str]) -> _Addresses:
+    """Return the addresses of the last of *options* in *args*."""
+    addresses, option = last_value(args, *options), options[0]
     if addresses is None and _are_optional.get():
         addresses = _PLACEHOLDERS
     if addresses is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wallaroo.api import arguments
+from wallaroo.api.addresses import last_value
 from wallaroo.api.class_api import AnyEncoder, PayloadDecoder
 from wallaroo.api.functions import In_contra, Result_co
 from wallaroo.connectors.kafka.config import KafkaSinkConfig, KafkaSourceConfig, parsed_brokers
@@ -140,24 +141,14 @@ class DefaultKafkaSinkCLIParser(KafkaSinkConfig[In_contra]):
 
 
 def _required(args: Sequence[str], option: str) -> str:
-    if not (value := _value(args, option)):
+    if not (value := last_value(args, option)):
         msg = f"{option} is missing: the application requires it"
         raise UsageError(msg)
     return value
 
 
-def _value(args: Sequence[str], option: str) -> str | None:
-    """The value of the last *option* in *args*; None if there is none."""
-    found = None
-    for index, arg in enumerate(args):
-        name, equals, value = arg.partition("=")
-        if name == option:
-            found = value if equals else "".join(args[index + 1 : index + 2])
-    return found
-
-
 def _number(args: Sequence[str], option: str, default: int) -> int:
-    value = _value(args, option)
+    value = last_value(args, option)
     if value is None:
         return default
     if not (value.isascii() and value.isdigit()):
@@ -168,7 +159,7 @@ def _number(args: Sequence[str], option: str, default: int) -> int:
 
 def _log_level(args: Sequence[str], name: str) -> str:
     option = f"--{name}_log_level"
-    level = _value(args, option) or "Warn"
+    level = last_value(args, option) or "Warn"
     if level not in _LOG_LEVELS:
         msg = f"{option}: {level!r} is not one of {', '.join(_LOG_LEVELS)}"
         raise UsageError(msg)
