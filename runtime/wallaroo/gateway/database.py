@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wallaroo.errors import DamagedFile
+from wallaroo.system.disk_space import is_full
 
 _PAGE_BYTES = 32 * 1024
 """Large pages: rows hold blobs of up to some hundred KiB."""
@@ -121,9 +122,11 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def lacks_room(error: sqlite3.Error) -> bool:
+def lacks_room(error: sqlite3.Error | OSError) -> bool:
     """Whether *error* says that the disk took no more: it may, later.
 
     A failed sync is different: after it, what is on disk is unknown.
     """
+    if isinstance(error, OSError):
+        return is_full(error)
     return getattr(error, "sqlite_errorcode", None) in _NO_ROOM

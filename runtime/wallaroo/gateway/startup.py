@@ -12,7 +12,7 @@ import structlog
 
 from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.database import lacks_room
-from wallaroo.system.disk_space import REMEDY, full, is_full
+from wallaroo.system.disk_space import REMEDY, full
 from wallaroo.system.lockfile import hold
 from wallaroo.system.private_files import DIRECTORY_MODE
 
@@ -57,7 +57,7 @@ async def once_there_is_room(
         except DamagedFile:
             raise
         except (OSError, sqlite3.Error) as error:
-            disk_full = is_full(error) if isinstance(error, OSError) else lacks_room(error)
+            disk_full = lacks_room(error)
             if not disk_full or ended.done():
                 reason = f"{full(directory)}: {REMEDY}" if disk_full else str(error)
                 msg = f"the state directory {directory} cannot be used: {reason}"

@@ -35,7 +35,7 @@ from wallaroo.gateway.log.scan import PinnedLog
 from wallaroo.gateway.marks import Mark, MarkWriter, mark_file
 from wallaroo.run.state.directory import read_fixed
 from wallaroo.system.atomic_write import wait_until_durable
-from wallaroo.system.disk_space import free_bytes, full, is_full
+from wallaroo.system.disk_space import free_bytes, full
 from wallaroo.system.lockfile import hold
 from wallaroo.system.private_files import DIRECTORY_MODE
 
@@ -91,8 +91,7 @@ def take_snapshot(source: Path, target: Path) -> Snapshot:
     except DamagedFile:
         raise
     except (OSError, sqlite3.Error) as error:
-        is_out_of_room = is_full(error) if isinstance(error, OSError) else lacks_room(error)
-        reason = full(target.parent) if is_out_of_room else reason_of(error)
+        reason = full(target.parent) if lacks_room(error) else reason_of(error)
         msg = f"no snapshot of {source} was made: {reason}"
         raise RuntimeFailure(msg) from error
 
