@@ -202,7 +202,7 @@ def test_every_output_has_key_and_timestamp_of_the_record_that_it_comes_from(
     for batch in chunks(application, sent, cuts):
         now_ns += data.draw(st.integers(0, 2)) * MS
         last = [block for of_task in batch for block in of_task]
-        end = last[-1].first + last[-1].messages if last else 0
+        end = last[-1].end if last else 0
         times |= dict.fromkeys(range(last[0].first if last else 0, end), now_ns)
         driven.batch([[block._replace(arrived_ns=now_ns) for block in blocks] for blocks in batch])
         if data.draw(st.booleans()):

@@ -43,7 +43,7 @@ class Followed:
         """Hand out a chunk of the offsets."""
         blocks = []
         for block in self.journal.read(0, self.journal.end):  # a chunk may begin in mid block
-            first, last = max(block.first, start), min(block.first + block.messages, end)
+            first, last = max(block.first, start), min(block.end, end)
             if first < last:
                 blocks.append(block._replace(first=first, messages=last - first))
         self.traces.begin(blocks)

@@ -141,7 +141,7 @@ class Topics:
     def fail_last(self, count: int = 1, *, patient: bool = True) -> None:
         """Let the last messages that were accepted fail, as if a step had raised."""
         last = self._journal()[-1]
-        end, tally = last.first + last.messages, Tally()
+        end, tally = last.end, Tally()
         for arrival in range(end - count, end):
             failed = FailedMessage("Lines", "step", "app.py:1", "ValueError: no", "", None, arrival)
             tally.add_set_aside(failed)

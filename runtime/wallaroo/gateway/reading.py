@@ -55,7 +55,7 @@ class Reading:
             found.add(record)
             note(record)
         found.finish()
-        self.journal.end_reading(max((p.end for p in self.outbox.progress().values()), default=0))
+        self.journal.end_reading(self.outbox.processed)
 
 
 class _NoWriter:

@@ -226,8 +226,7 @@ class Store:
         self.outbox.letters.store()
         with self.writer.changed:
             end = damage.check_end(self.writer.log, self.journal.end, self.journal.openings)
-            processed = max((p.end for p in self.outbox.progress().values()), default=0)
-            self.journal.begin(processed, end)
+            self.journal.begin(self.outbox.processed, end)
             if self._numbering.changes:
                 self.writer.append_snapshot()  # in case the record with the names is lost
             self._check_names()

@@ -96,7 +96,7 @@ class MessageTraces:
 
     def begin(self, blocks: Sequence[Block]) -> None:
         """Note that a chunk of *blocks* is handed out."""
-        start, end = blocks[0].first, blocks[-1].first + blocks[-1].messages
+        start, end = blocks[0].first, blocks[-1].end
         samples = list(itertools.islice(self._samples(blocks, time.time_ns()), _OF_A_PUBLICATION))
         with self._lock:
             self._begun = [one for one in self._begun if one.end <= start]  # in vain, if later
@@ -155,7 +155,7 @@ class MessageTraces:
             if block.source == TICK_SOURCE:
                 continue
             first = -(-block.first // self._one_in) * self._one_in
-            for number in range(first, block.first + block.messages, self._one_in):
+            for number in range(first, block.end, self._one_in):
                 yield _Sample(number, self._sources[block.source], block.arrived_ns, begun_ns)
 
     def _report_finished(self) -> None:

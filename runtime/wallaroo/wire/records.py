@@ -50,6 +50,11 @@ class Block(NamedTuple):
     held: Held = ()
     """For how long sources were held until then: that of the messages, or all for a tick."""
 
+    @property
+    def end(self) -> int:
+        """Offset after the last message."""
+        return self.first + self.messages
+
 
 class Outputs(NamedTuple):
     """Encoded outputs for one sink, in order."""

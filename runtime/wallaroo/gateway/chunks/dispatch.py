@@ -396,7 +396,7 @@ class ChunkRun:
         self._last_message = time.monotonic()
         size = sum(len(block.data) for block in blocks)
         self._spacing.handed_out()
-        start, self._next = self._next, blocks[-1].first + blocks[-1].messages
+        start, self._next = self._next, blocks[-1].end
         suspect = start < self._resumes.suspect_until
         number = self._flights.begin(self._next, size, isolates=suspect)
         self._ticks.handed_out(number, blocks)

@@ -104,4 +104,4 @@ class EvidenceFinder:
 
 def _has_one_of(chunk: Block, arrivals: Sequence[int]) -> bool:
     place = bisect_left(arrivals, chunk.first)
-    return place < len(arrivals) and arrivals[place] < chunk.first + chunk.messages
+    return place < len(arrivals) and arrivals[place] < chunk.end

@@ -357,7 +357,7 @@ class Journal:
                 sources = Counter[int]()
                 for block in blocks:
                     sources[block.source] += block.messages
-                end = blocks[-1].first + blocks[-1].messages
+                end = blocks[-1].end
                 while self._handed_out and self._handed_out[-1][0] > start:
                     self._handed_out.pop()  # by a query that has ended
                 self._handed_out.append((end, blocks[0].arrived_ns, sources))

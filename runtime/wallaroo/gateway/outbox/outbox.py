@@ -289,6 +289,11 @@ class Outbox:
         with self._changed:
             return dict(self.chunks.progress)
 
+    @property
+    def processed(self) -> int:
+        """Offset before which the outputs of all messages are published."""
+        return max((progress.end for progress in self.progress().values()), default=0)
+
     def changes(self, query: str, after: int, partition: int | None = None) -> Iterator[bytes]:
         """What the chunks of *query* after number *after* changed; see `ChunkTable.changes`."""
         changes = self.chunks.changes(query, after, partition)
