@@ -17,6 +17,8 @@ from operator import attrgetter, itemgetter
 from types import MemberDescriptorType
 from typing import Any, NamedTuple
 
+from wallaroo.model.migrations import slot_names
+
 _HOOKS = ("__new__", "__reduce__", "__reduce_ex__", "__getstate__")
 _OPTIONAL_HOOKS = ("__setstate__", "__getnewargs__", "__getnewargs_ex__")
 _ALL_HOOKS = frozenset((*_HOOKS, *_OPTIONAL_HOOKS))
@@ -85,14 +87,14 @@ def is_plain(kind: type) -> bool:
         all(getattr(kind, hook) is getattr(object, hook) for hook in _HOOKS)
         and not any(hasattr(kind, hook) for hook in _OPTIONAL_HOOKS)
         and kind not in copyreg.dispatch_table
-        and (not _slot_names(kind) or not _has_own(kind, "__setattr__"))
+        and (not slot_names(kind) or not _has_own(kind, "__setattr__"))
     )
 
 
 @lru_cache(maxsize=256)
 def slots_of(kind: type) -> tuple[str, ...] | None:
     """Return the slots of a plain class, () if it has a `__dict__`; None if it is not plain."""
-    names = _slot_names(kind)
+    names = slot_names(kind)
     has_dict = kind.__dictoffset__ != 0
     if not is_plain(kind) or (has_dict and names):
         return None
@@ -101,14 +103,6 @@ def slots_of(kind: type) -> tuple[str, ...] | None:
     if has_getattr(kind):  # pickle looks up hooks on its objects, which may fail
         return None
     return tuple(names) if names or has_dict else None
-
-
-def _slot_names(kind: type) -> list[str]:
-    names: list[str] = []
-    for base in kind.__mro__:
-        slots = vars(base).get("__slots__", ())
-        names += [slots] if isinstance(slots, str) else slots
-    return [name for name in names if name not in {"__dict__", "__weakref__"}]
 
 
 def has_getattr(kind: type) -> bool:

@@ -141,7 +141,7 @@ class Versions:
     def _required(self) -> frozenset[str]:
         """The fields of a new entity for which its class has no default."""
         kind = self.kind
-        slots = {name for base in kind.__mro__ for name in _slots(base)}
+        slots = set(slot_names(kind))
         entity: Any = kind()
         names = {name for name in slots if hasattr(entity, name)} | set(vars_of(entity))
         return frozenset(name for name in names if name in slots or not hasattr(kind, name))
@@ -179,7 +179,9 @@ def fields_of(entity: Any) -> Fields:
     if isinstance(entity, _Earlier) and _Earlier.OWN_STATE in vars(entity):
         msg = "it was saved with a __getstate__ whose result has no fields"
         raise MigrationError(msg)
-    found = {name: getattr(entity, name) for name in _all_slots(entity) if hasattr(entity, name)}
+    found = {
+        name: getattr(entity, name) for name in slot_names(type(entity)) if hasattr(entity, name)
+    }
     return found | vars_of(entity)
 
 
@@ -251,11 +253,10 @@ def _check_fields(fields: Any) -> None:
         raise TypeError(msg)
 
 
-def _slots(kind: type) -> list[str]:
-    slots = vars(kind).get("__slots__", ())
-    names = [slots] if isinstance(slots, str) else list(slots)
+def slot_names(kind: type) -> list[str]:
+    """The fields of objects of *kind* that have slots, those of base classes, too."""
+    names: list[str] = []
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        names += [slots] if isinstance(slots, str) else slots
     return [name for name in names if name not in {"__dict__", "__weakref__"}]
-
-
-def _all_slots(entity: Any) -> list[str]:
-    return [name for base in type(entity).__mro__ for name in _slots(base)]
