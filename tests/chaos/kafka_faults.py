@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from tests.chaos.faults import COMMON
+from tests.chaos.faults import COMMON, killing_at
 from tests.chaos.groups import Fault, Group
 from tests.chaos.kafka_system import PARTITIONS, KafkaSystem
 from tests.chaos.machine_faults import LONG_STOPS
@@ -128,10 +128,6 @@ def _cut_one(system: KafkaSystem, chance: random.Random) -> bool:
     return True
 
 
-def _killing_at(place: str) -> Fault:
-    return lambda system, _chance: system.reach(place)
-
-
 def _zombie_at(place: str) -> Fault:
     """The gateway stands still at *place*, and wakes when its transaction is over."""
 
@@ -182,7 +178,7 @@ BROKERS = Group(
 )
 SOURCES = Group(
     {
-        **{f"kill at {place}": _killing_at(place) for place in SOURCE_PLACES},
+        **{f"kill at {place}": killing_at(place) for place in SOURCE_PLACES},
         "recreate the topic of the source": _recreate("read"),
     },
     applications=_APPLICATIONS,
@@ -191,7 +187,7 @@ SOURCES = Group(
 )
 SINKS = Group(
     {
-        **{f"kill at {place}": _killing_at(place) for place in SINK_PLACES},
+        **{f"kill at {place}": killing_at(place) for place in SINK_PLACES},
         **{f"stop the gateway at {place} for 12 s": _zombie_at(place) for place in SINK_PLACES},
         "recreate the topic of the sink": _recreate("written"),
     },

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 from collections.abc import Iterator
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 
 def chromium() -> str | None:
@@ -26,3 +26,9 @@ def browser() -> Iterator[Browser]:
             yield started
         finally:
             started.close()
+
+
+def tile(page: Page, name: str) -> str:
+    """The content of the tile *name* of the dashboard."""
+    found = page.locator("#tiles div").filter(has=page.get_by_text(name, exact=True))
+    return found.locator("dd").inner_text()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.dashboard.browser import browser, chromium
+from tests.dashboard.browser import browser, chromium, tile
 from tests.dashboard.feed import START, Feed, serving
 from tests.helpers import wait_until
 from tests.spark.harness import APPS, Receiver, run, send
@@ -72,12 +72,6 @@ def page(running: BackgroundRun, chrome: Browser) -> Iterator[Page]:
     yield page
     context.close()
     assert not wrong
-
-
-def tile(page: Page, name: str) -> str:
-    """The content of the tile *name*."""
-    found = page.locator("#tiles div").filter(has=page.get_by_text(name, exact=True))
-    return found.locator("dd").inner_text()
 
 
 def test_it_says_what_runs_and_how(page: Page) -> None:

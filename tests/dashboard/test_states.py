@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.dashboard import states
-from tests.dashboard.browser import browser, chromium
+from tests.dashboard.browser import browser, chromium, tile
 from tests.dashboard.feed import AWAY, PIPELINE, START, Dashboard, Feed
 from tests.dashboard.states import TOKEN, shown
 from wallaroo.model.application import Application
@@ -75,11 +75,6 @@ def page_of(
         yield page, feed, dashboard
         context.close()
     assert not wrong
-
-
-def tile(page: Page, name: str) -> str:
-    found = page.locator("#tiles div").filter(has=page.get_by_text(name, exact=True))
-    return found.locator("dd").inner_text()
 
 
 def rows(page: Page, table: str) -> list[list[str]]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ssl
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -87,26 +86,6 @@ def publish(
     tally = outbox.publish(query, chunks, evidence, durable.set)
     assert durable.wait(PATIENCE_S), "what was published did not reach the disk"
     return tally
-
-
-class Loop:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
-        self._thread.start()
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run *coroutine* in the loop and wait for its result."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE_S)
-
-    def close(self) -> None:
-        """Let transports close, then end the loop and its thread."""
-        self.run(asyncio.sleep(0.01))
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(PATIENCE_S)
-        self.loop.close()
 
 
 class RunningListener:

@@ -18,7 +18,27 @@ from wallaroo.gateway.store import Store, StoreLimits
 T = TypeVar("T")
 
 
-class StoreLoop:
+class Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run *coroutine* in the loop and wait for its result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE_S)
+
+    def close(self) -> None:
+        """Let transports close, then end the loop and its thread."""
+        self.run(asyncio.sleep(0.01))
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(PATIENCE_S)
+        self.loop.close()
+
+
+class StoreLoop(Loop):
     """An open store, and the loop that takes its turns.
 
     Args:
@@ -38,18 +58,12 @@ class StoreLoop:
         self._on_failure = on_failure
         self._next_turn: asyncio.TimerHandle | None = None
         self._closed = False
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
-        self._thread.start()
+        super().__init__()
         try:
             self.call(lambda: self._open(directory, application, limits))
         except BaseException:
-            self._end()
+            super().close()
             raise
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run *coroutine* in the loop and wait for its result."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE_S)
 
     def call(self, function: Callable[[], T]) -> T:
         """Call *function* in the loop and wait for its result."""
@@ -62,7 +76,7 @@ class StoreLoop:
     def close(self) -> None:
         """Take no more turns, close the store, and end the loop and its thread."""
         self.call(self._close)
-        self._end()
+        super().close()
 
     def _open(self, directory: Path, application: str, limits: StoreLimits) -> None:
         self.store = Store(directory, application, limits, self._ask)
@@ -72,12 +86,6 @@ class StoreLoop:
         if self._next_turn is not None:
             self._next_turn.cancel()
         self.store.close()
-
-    def _end(self) -> None:
-        self.run(asyncio.sleep(0.01))  # transports close
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(PATIENCE_S)
-        self.loop.close()
 
     def _ask(self) -> None:
         if threading.get_ident() == self._thread.ident:

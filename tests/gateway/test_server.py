@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.harness import NOWHERE, U32, Authority, Loop, outputs, sink, source
+from tests.gateway.harness import NOWHERE, U32, Authority, outputs, sink, source
 from tests.gateway.stand_in import StandIn, journal_of
+from tests.gateway.store_loop import Loop
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.files.sink import FileSink
 from wallaroo.connectors.files.source import FileSource

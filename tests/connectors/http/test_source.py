@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 
-from tests.gateway.harness import NOWHERE, Authority, Loop
-from tests.gateway.store_loop import StoreLoop, no_syncs
+from tests.gateway.harness import NOWHERE, Authority
+from tests.gateway.store_loop import Loop, StoreLoop, no_syncs
 from tests.helpers import PATIENCE_S, wait_until
 from wallaroo.connectors.http import requests, server
 from wallaroo.connectors.http.resolve import HTTPSource
