@@ -6,6 +6,7 @@ which takes a good part of a second on a busy machine.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -26,10 +27,13 @@ def main() -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(0 if runs else _INTERRUPTED))
     if runs:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    gc.disable()  # as `wallaroo.system.imports` says
     from wallaroo.cli.main import main as command
     from wallaroo.cli.main import preload
 
     preload(sys.argv[1:2])
+    gc.freeze()
+    gc.enable()
     if interruptible and not runs:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     command()

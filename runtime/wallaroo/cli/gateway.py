@@ -37,7 +37,7 @@ from wallaroo.gateway.settings import GatewaySettings, check_sinks, check_source
 from wallaroo.model.application import Application
 from wallaroo.observability import log_channel, logs
 from wallaroo.run.settings import GatewayProcessSettings, host_and_port
-from wallaroo.system import standard_output
+from wallaroo.system import imports, standard_output
 from wallaroo.system.binding import MAX_PORT
 from wallaroo.system.credentials import forget_token
 from wallaroo.system.lifeline import end_group_with_leader, end_with_stdin
@@ -176,7 +176,8 @@ async def _serve(
     times: Times,
     parent: _Parent | None,
 ) -> None:
-    from wallaroo.gateway.server import serve  # not needed for a command line
+    with imports.kept():
+        from wallaroo.gateway.server import serve  # not needed for a command line
 
     if parent is None:
         signals = (signal.SIGTERM, signal.SIGINT)

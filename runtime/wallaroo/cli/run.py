@@ -30,7 +30,7 @@ from wallaroo.engine.spark.user_settings import check
 from wallaroo.errors import RuntimeFailure
 from wallaroo.observability import logs
 from wallaroo.run.settings import LocalSettings
-from wallaroo.system import standard_output
+from wallaroo.system import imports, standard_output
 from wallaroo.system.lifeline import end_with_stdin
 from wallaroo.system.tls import TLSFiles
 
@@ -121,7 +121,8 @@ def run(no_ui: bool, no_live: bool, child: bool, **options: Any) -> None:
         jars = (jar(), *jars_for(settings.state_dir))
         java = Java.of_driver(settings.engine.spark, settings.engine.memory, jars)
         at_end.callback(java.discard)
-        from wallaroo.run.local import LocalRun  # loaded while Java starts
+        with imports.kept():
+            from wallaroo.run.local import LocalRun  # loaded while Java starts
 
         running = at_end.enter_context(LocalRun(settings, command_line, java))
         if not running.start():

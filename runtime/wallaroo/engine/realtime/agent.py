@@ -25,6 +25,7 @@ import tempfile
 from typing import IO
 
 from wallaroo.observability import log_channel
+from wallaroo.system import imports
 from wallaroo.system.credentials import hide_token
 from wallaroo.system.lifeline import die_with_parent, fork_group, kill_group, reap_group
 from wallaroo.system.memory import to_be_killed_first
@@ -145,10 +146,10 @@ def main() -> None:
     agent = Agent(commands, reports)
     with tempfile.TemporaryDirectory(prefix="wallaroo-") as directory:
         agent.report(directory)
-        for name in _NEEDED:
-            importlib.import_module(name)
-        gc.collect()
-        gc.freeze()  # otherwise the first collection in each process would copy all pages
+        with imports.kept():  # otherwise the first collection in each process would copy all pages
+            for name in _NEEDED:
+                importlib.import_module(name)
+            gc.collect()
         agent.serve()
 
 
