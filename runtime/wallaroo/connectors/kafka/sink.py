@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from wallaroo.connectors.kafka.client import LONGEST_PAUSE_S, REQUEST_S, Asked, TopicClient, end_in
-from wallaroo.connectors.kafka.positions import Partition
+from wallaroo.connectors.kafka.client import LONGEST_PAUSE_S, REQUEST_S, TopicClient
 from wallaroo.connectors.kafka.problems import KafkaProblem
 from wallaroo.connectors.kafka.records import VALUE_ALONE, KafkaRecord, arguments_of, unpacked
 from wallaroo.connectors.kafka.resolve import KafkaSink
+from wallaroo.connectors.kafka.sink_group import SinkGroup
 from wallaroo.connectors.kafka.sink_note import RefusedRecord, found_in, noted
 from wallaroo.connectors.kafka.sink_topics import SinkTopics
 from wallaroo.connectors.kafka.stored import whole
@@ -55,11 +55,6 @@ _OF_DESTINATION = frozenset({"_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 """Errors of an output for a topic or partition that does not exist."""
 _ALL = 1 << 62
 """More outputs than there will ever be."""
-_NUMBER_PARTITION = 0
-"""Partition under which the group keeps the number."""
-_END_S = 1.0
-"""Seconds between questions for the end of that partition, at which tools that show the lag of
-groups expect the group's offset."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -91,11 +86,7 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         that those before it are written."""
         self._gathered_bytes = 0
         """Bytes of the outputs that were gathered last."""
-        self._group: Any = None
-        self._noted_end = -1
-        """The group's offset; negative if it has none."""
-        self._asked_end: Asked | None = None
-        self._asked_at = 0.0
+        self._group = SinkGroup(self._client, self._numbering)
         self._in_transaction = self._stuck = False
         self._last = self._size = 0
         """Number of the output that was written last, from 0 on, and its bytes."""
@@ -173,24 +164,10 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
 
     def _resume(self) -> None:
         """Find out which outputs are in the topic already, and which it has refused."""
-        from confluent_kafka import KafkaException, TopicPartition
-
-        with contextlib.closing(self._client.consumer(self._numbering)) as consumer:
-            at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION)
-            try:
-                (found,) = consumer.committed([at], REQUEST_S)
-            except KafkaException as error:  # it was not answered; the consumer tells why
-                event = consumer.poll(0)
-                why = None if event is None else event.error()
-                raise self._client.problem(why or error.args[0]) from error
-            if found.error is not None:
-                raise self._client.problem(found.error)
-            self._group = consumer.consumer_group_metadata()
+        number, codes = found_in(self._group.read())
         delivered = self._outbox.delivered_to(self._index)
         self._reached = delivered
-        number, codes = found_in(found.metadata or "")
-        self._noted_end = found.offset
-        if found.offset >= 0:
+        if self._group.offset >= 0:
             what = f"{self._sink.topic}, by the number that its brokers keep,"
             self._reached = self._not_below_delivered(number, what, skips=self._sink.skips_lost)
         elif delivered:
@@ -219,14 +196,13 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
 
     def _commit(self, producer: Producer, number: int) -> None:
         """Commit the open transaction with the *number* of the next output."""
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import KafkaException
 
-        end = max(self._end(), 0)
+        group, end = self._group, self._group.end()
         codes = {refused: why.code for refused, why in self._aside.items() if refused < number}
-        at = TopicPartition(self._sink.topic.name, _NUMBER_PARTITION, end, noted(number, codes))
-        send = producer.send_offsets_to_transaction
+        note = noted(number, codes)
         try:
-            self._until_answered(producer, lambda wait_s: send([at], self._group, wait_s))
+            self._until_answered(producer, lambda wait_s: group.send(producer, end, note, wait_s))
         except KafkaException as error:  # records are there, but their topic may not be read
             access = "READ" if self._refused is None else "WRITE"
             client = self._topics.client(self._refused_by)
@@ -235,20 +211,11 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         self._until_answered(producer, producer.commit_transaction)
         self._in_transaction = False
         fault("kafka-sink-after-commit")
-        self._noted_end = end
-
-    def _end(self) -> int:
-        """The end of the partition with which the number is noted, as last answered."""
-        found = None if self._asked_end is None else end_in(self._asked_end)
-        if time.monotonic() - self._asked_at >= _END_S:
-            at = Partition(self._sink.topic.name, _NUMBER_PARTITION)
-            self._asked_end = self._client.ask_ends([at], committed=False)[at]
-            self._asked_at = time.monotonic()
-        return self._noted_end if found is None else found
+        group.offset = end
 
     def _follow_end(self, producer: Producer) -> None:
         """Move the group's offset to the end of the partition, while there are no outputs."""
-        if 0 <= self._noted_end != self._end():
+        if 0 <= self._group.offset != self._group.end():
             producer.begin_transaction()
             self._in_transaction = True
             self._commit(producer, self._reached)
