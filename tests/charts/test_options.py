@@ -21,6 +21,7 @@ OPTIONS: dict[str, tuple[click.Command, str, Any]] = {
     "acceptLostJournal": (driver, "--accept-lost-journal", True),
     "skipDamaged": (gateway, "--skip-damaged", True),
     "gateway.journalLimitGiB": (gateway, "--journal-limit-gib", 0.5),
+    "gateway.keepMessagesGiB": (gateway, "--keep-messages-gib", 0.5),
     "gateway.maxConnections": (gateway, "--max-connections", 2_000_000),
     "gateway.idleTimeoutSeconds": (gateway, "--idle-timeout", 0.5),
     "gateway.frameTimeoutSeconds": (gateway, "--frame-timeout", 7.0),

@@ -30,19 +30,19 @@ class Driven:
         self.outputs: dict[str, list[bytes]] = defaultdict(list)
         self._levels = range(1, self.program.levels.count + 1)
         self._serializer = EntitySerializer.of(self.program)
-        self._logs: dict[tuple[int, int], list[bytes]] = {
+        self.logs: dict[tuple[int, int], list[bytes]] = {
             (level, bucket): [] for level in self._levels for bucket in range(BUCKETS)
         }
         self.restart()
 
     def go_on_from(self, earlier: Driven) -> None:
         """Go on with what *earlier*, other code, has saved."""
-        self._logs = earlier._logs
+        self.logs = earlier.logs
         self.restart()
 
     def restart(self) -> None:
         """Forget what is in memory, and read it from the logs of the buckets."""
-        self._buckets = {bucket: self._serializer.read(log) for bucket, log in self._logs.items()}
+        self._buckets = {bucket: self._serializer.read(log) for bucket, log in self.logs.items()}
 
     def batch(self, blocks: Sequence[Sequence[Block]]) -> None:
         """Run *blocks*, each in a task of its own, then level by level what is sent to buckets."""
@@ -60,7 +60,7 @@ class Driven:
                     changes = runner.run(blobs, bucket, self._buckets[level, bucket])
                     if changes:
                         record = self._serializer.record(changes)
-                        self._logs[level, bucket].append(record)
+                        self.logs[level, bucket].append(record)
                     self._deliver(*results.take())
                     new = runner.sent()
                     assert all(packed.level > level for packed in new)

@@ -116,6 +116,7 @@ spec:
             - --health=0.0.0.0:7980
             - --function-timeout={{ .Values.functionTimeoutSeconds }}
             - --journal-limit-gib={{ $values.journalLimitGiB }}
+            - --keep-messages-gib={{ $values.keepMessagesGiB }}
             - --max-connections={{ int $values.maxConnections }}
             - --idle-timeout={{ $values.idleTimeoutSeconds }}
             - --frame-timeout={{ $values.frameTimeoutSeconds }}

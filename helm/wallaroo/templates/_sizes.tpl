@@ -46,10 +46,11 @@ executor.memoryOverhead is {{ $.Values.executor.memoryOverhead }}: Python needs 
 {{- $journal := .Values.storage.journal -}}
 {{- $size := include "wallaroo.bytes" $journal.size -}}
 {{- $most := regexFind (get (include "wallaroo.forms" . | fromYaml) "number").pattern (toString .Values.gateway.journalLimitGiB) -}}
-{{- if and $most $size (not $journal.existingClaim) -}}
-{{- $needed := addf (float64 $most) 1.0 -}}
+{{- $kept := regexFind (get (include "wallaroo.forms" . | fromYaml) "number").pattern (toString .Values.gateway.keepMessagesGiB) -}}
+{{- if and $most $kept $size (not $journal.existingClaim) -}}
+{{- $needed := addf (float64 $most) (float64 $kept) 1.0 -}}
 {{- if gt (mulf $needed $gib) (float64 $size) }}
-gateway.journalLimitGiB is {{ $most }} and storage.journal.size is {{ $journal.size }}: the volume would be full before the journal is, because it also holds 1 GiB of outputs. Set storage.journal.size={{ $needed }}Gi or more, or a smaller limit.
+gateway.journalLimitGiB is {{ $most }}{{ if float64 $kept }}, gateway.keepMessagesGiB is {{ $kept }}{{ end }} and storage.journal.size is {{ $journal.size }}: the volume would be full before the journal is, because it also holds 1 GiB of outputs. Set storage.journal.size={{ $needed }}Gi or more, or a smaller limit.
 {{- end -}}
 {{- end -}}
 {{- end }}

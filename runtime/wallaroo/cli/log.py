@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from wallaroo.cli.saved_state import state_dir_of
-from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure, UsageError
+from wallaroo.errors import UsageError
 from wallaroo.gateway.contents import tables_in
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.entries import (
@@ -34,10 +33,8 @@ from wallaroo.gateway.entries import (
     published_in,
 )
 from wallaroo.gateway.log.records import MOST_NUMBER, SKIPPED, SNAPSHOT, Record
-from wallaroo.gateway.log.scan import scan
-from wallaroo.gateway.marks import read_mark
 from wallaroo.gateway.numbering import Renumbering
-from wallaroo.gateway.store import FORMAT
+from wallaroo.history.records import names_from, records
 from wallaroo.system.printable import counted, printable, printable_json
 from wallaroo.wire.records import TICK_SOURCE
 
@@ -125,8 +122,8 @@ def log(
     held: deque[str] = deque(maxlen=last and min(last, sys.maxsize))
     try:
         names = Renumbering()
-        for record in _records(directory, end):
-            names = _names_from(record, names)
+        for record in records(directory, end):
+            names = names_from(record, names)
             if record.number >= first and (chosen is None or record.kind in chosen):
                 line = (_json if as_json else _line)(record, names, with_data=with_data)
                 if last is None:
@@ -139,38 +136,6 @@ def log(
         sys.stdout.flush()
 
 
-def _records(directory: Path, end: int) -> Iterator[Record]:
-    """The records up to the number *end*.
-
-    Raises:
-        DamagedFile: Some are not as they were written.
-        RuntimeFailure: Another version of wallaroo has written them.
-    """
-    mark = read_mark(directory)  # first: the log grows
-    number = 0
-    with contextlib.closing(scan(directory)) as records:  # type: ignore[type-var]
-        for record in records:
-            number = record.number
-            if number > end:
-                return
-            if record.kind == SNAPSHOT:
-                _check_format(directory, record)
-            yield record
-    if mark is not None and number < mark.record <= end:
-        problem = f"its records {number + 1} to {mark.record} are missing"
-        msg = f"{directory} is damaged: {problem}; {RESTORE}"
-        raise DamagedFile(msg)
-
-
-def _check_format(directory: Path, snapshot: Record) -> None:
-    written = tables_in(bytes(snapshot.payload))["format"]
-    if written != FORMAT:
-        msg = (
-            f"{directory} has format {written}, and this version of wallaroo reads format {FORMAT}"
-        )
-        raise RuntimeFailure(msg)
-
-
 class _Said(NamedTuple):
     """What a record says."""
 
@@ -180,16 +145,6 @@ class _Said(NamedTuple):
     time_ns: int | None = None
     data: bytes | None = None
     """The messages or outputs in it."""
-
-
-def _names_from(record: Record, before: Renumbering) -> Renumbering:
-    """The names of sources and sinks that hold from *record* on, and *before* it."""
-    found = None
-    if record.kind == SNAPSHOT:
-        found = tables_in(bytes(record.payload)).get("names")
-    elif record.kind == NOTED:
-        found = noted_in(record.payload).get("names")
-    return before if found is None else Renumbering.naming(found)
 
 
 def _line(record: Record, names: Renumbering, *, with_data: bool) -> str:

@@ -253,6 +253,14 @@ JOURNAL_LIMITS = Options(
         read=lambda gib: int(gib * _GIB),
         write=lambda size: size / _GIB,
     ),
+    keep_bytes=Option(
+        "--keep-messages-gib",
+        type=NumberType(),
+        help="Size, in GiB, of the part of the log that is kept after its messages are processed, "
+        "for `wallaroo explain`. While the disk lacks space, less of it is kept.",
+        read=lambda gib: int(gib * _GIB),
+        write=lambda size: size / _GIB,
+    ),
 )
 DEAD_LETTER_LIMITS = Options(
     DeadLetterLimits,

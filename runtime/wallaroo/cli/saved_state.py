@@ -75,6 +75,23 @@ def saved_of_application(
         yield saved, application, state_dir
 
 
+def log_of_application(
+    app: str, app_args: tuple[str, ...], state_dir: Path | None
+) -> tuple[Application, Path]:
+    """The application, and the directory of its log, in *state_dir* or where it is by default.
+
+    Raises:
+        UsageError: There is none.
+    """
+    application = application_without_addresses(app, app_args)
+    state_dir = state_dir or default_state_dir(ApplicationRef(app), application.name)
+    directory = state_dir / LOG
+    if not directory.exists():
+        msg = f"{state_dir} is not a state directory: it contains no {LOG}"
+        raise UsageError(msg)
+    return application, directory
+
+
 def of_key(saved: SavedState, text: str) -> Iterator[dict[str, Any]]:
     """The entities of all states whose key is written as *text*, each as from `entity_json`.
 

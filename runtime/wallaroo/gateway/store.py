@@ -97,6 +97,7 @@ class Store:
             wake,
             lambda: pack_tables(self._tables()),
             lambda: (self.journal.end, self.journal.opening),
+            limits.journal.keep_bytes,
         )
         self._letters = DeadLetterStore(directory / LETTERS, limits.letters)
         self._numbering = Numbering(sources, sinks)

@@ -85,7 +85,7 @@ _NEVER = 1 << 80
 """A time that no clock shows, in nanoseconds since the Unix epoch."""
 
 
-class _Raised(Exception):
+class Raised(Exception):
     """User code raised, and the message has been dead-lettered."""
 
 
@@ -141,12 +141,16 @@ class Run:
         for pipeline in self._repeated:
             if pipeline.source.name == name:
                 check_repeats(pipeline, payload)
+        self._process(source, payload)
+
+    def _process(self, source: Source, payload: Any) -> None:
+        """Run one message, as its decoder takes it, through all pipelines of *source*."""
         for pipeline in self._application.pipelines:
-            if pipeline.source.name != name:
+            if pipeline.source.name != source.name:
                 continue
             kept = source.apart(payload)[1] if pipeline.keeps_inputs else None
             with (
-                contextlib.suppress(_Raised),
+                contextlib.suppress(Raised),
                 self._letters.about(payload),
                 self._keeping(kept),
             ):
@@ -173,7 +177,7 @@ class Run:
             timers = [
                 (due, name, key)
                 for name in self._windows
-                for key, entity in self.result.state[name].items()
+                for key, entity in self._waiting(name)
                 if (due := _next_ns(self._windows_of(name), entity)) is not None
             ] + [*self._times.due()]
             due, name, key = min(timers, key=lambda timer: timer[0], default=(_NEVER, "", None))
@@ -183,6 +187,10 @@ class Run:
             self._now_ns = max(self._now_ns, due)
             self._tick(name, key)
         self._now_ns = max(self._now_ns, now_ns)
+
+    def _waiting(self, name: str) -> Iterable[tuple[Any, Any]]:
+        """Keys of a state with windows, and their entities, that time may have an effect on."""
+        return self.result.state[name].items()
 
     def _tick(self, name: str, key: Any) -> None:
         if self._times.contains(name):
@@ -199,7 +207,7 @@ class Run:
 
     def _run_branch(self, pipeline: Pipeline, branch: Branch, key: Any, message: Any) -> None:
         """Run *message* through *branch*, up to the sinks."""
-        with contextlib.suppress(_Raised):
+        with contextlib.suppress(Raised):
             if not branch.steps:
                 for fork in branch.forks:
                     self._run_branch(pipeline, fork, key, message)
@@ -236,7 +244,7 @@ class Run:
         """Return *message* as it arrives at *step*, with a key that is listed.
 
         Raises:
-            _Raised: It was dead-lettered, or dropped because its key is not listed.
+            Raised: It was dead-lettered, or dropped because its key is not listed.
         """
         self._call(pipeline, f"key of {step.name}", stable_hash, key, about=message)
         partition = self._application.partitions[step.partition]
@@ -245,7 +253,7 @@ class Run:
             why = partition.explain_refusal(key)
             self._letters.add(pipeline.name, step.name, message, why, self._now_ns)
             self._unlisted[pipeline.name, step.name] += 1
-            raise _Raised
+            raise Raised
         self._processed[pipeline.name, step.name] += 1
         return self._call(pipeline, step.name, self._carrier.copied, message)
 
@@ -297,7 +305,7 @@ class Run:
             now = self._call(pipeline, step.name, begin, about=message)
             self._find_or_create(pipeline, step, key, message)
             timers = self._times.arrived(step, key, now, self._now_ns)
-            with contextlib.suppress(_Raised):
+            with contextlib.suppress(Raised):
                 passed = (timers,) if step.on_timer is not None else ()
                 yield from self._compute(pipeline, step, key, message, *passed)
             timers.end()
@@ -311,7 +319,7 @@ class Run:
         assert step.on_timer is not None
         timed = dataclasses.replace(step, function=step.on_timer)
         outputs = list[Any]()
-        with contextlib.suppress(_Raised), self._letters.timer(key):
+        with contextlib.suppress(Raised), self._letters.timer(key):
             about = describe_timer(key, due)
             outputs = self._compute(pipeline, timed, key, due.timer, timers, about=about)
         timers.end()
@@ -389,7 +397,7 @@ class Run:
 
     def _send(self, pipeline: Pipeline, branch: Branch, message: Any) -> None:
         for sink in pipeline.sinks_of(branch):
-            with contextlib.suppress(_Raised):
+            with contextlib.suppress(Raised):
                 encoder = pipeline.encoder_of(sink)
                 kept = (self._kept,) if sink.keeps else ()
                 encoded = self._call(pipeline, encoder, sink.encode, message, *kept)
@@ -417,7 +425,7 @@ class Run:
         except (Exception, SystemExit) as error:
             message = args[0] if about is None else about
             self._set_aside(pipeline, step, message, error)
-            raise _Raised from error
+            raise Raised from error
 
 
 def _next_ns(windows: Windows, entity: Any) -> int | None:

@@ -40,6 +40,10 @@ class SimulatedTimes:
                 if isinstance(step, StateCompute) and step.on_timer is not None:
                     self._owners.setdefault(step.partition, (pipeline, step, rest))
 
+    def set(self, state: str, times: dict[Any, KeyTime]) -> None:
+        """Let the keys of *state* have these *times*, and no others any."""
+        self._times[state] = times
+
     def contains(self, state: str) -> bool:
         """Whether *state* has timers or a time to live."""
         return state in self._timings

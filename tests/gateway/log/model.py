@@ -24,9 +24,10 @@ class Model:
         needed: Number of the first one that has to be.
     """
 
-    def __init__(self, disk: SimulatedDisk, segment_bytes: int = 500) -> None:
+    def __init__(self, disk: SimulatedDisk, segment_bytes: int = 500, keep_bytes: int = 0) -> None:
         self.disk = disk
         self.segment_bytes = segment_bytes
+        self.keep_bytes = keep_bytes
         self.appended: dict[int, Record] = {}
         self.kept = 1
         self.needed = 1
@@ -119,6 +120,15 @@ class Model:
             one._replace(payload=bytes(one.payload)) for one in scan(DIRECTORY, disk=self.disk)
         ]
         assert records == [self.appended[one] for one in range(self.kept, self.log.written + 1)]
+        found = [
+            one._replace(payload=bytes(one.payload))
+            for one in scan(DIRECTORY, kept=True, disk=self.disk)
+        ]
+        first = found[0].number if found else self.kept
+        assert first <= self.kept
+        assert found == [self.appended[one] for one in range(first, self.log.written + 1)]
+        self.seen["scanned what is kept"] += first < self.kept
+        assert self.disk.kept_bytes() <= self.keep_bytes
 
     def check_numbers(self) -> None:
         log = self.log
@@ -151,7 +161,13 @@ class Model:
             self.scan()
 
     def _new_log(self) -> Log:
-        return Log(DIRECTORY, self._snapshot, segment_bytes=self.segment_bytes, disk=self.disk)
+        return Log(
+            DIRECTORY,
+            self._snapshot,
+            segment_bytes=self.segment_bytes,
+            keep_bytes=self.keep_bytes,
+            disk=self.disk,
+        )
 
     def _snapshot(self) -> list[bytes]:
         payload = b"state before %d" % self.log.next

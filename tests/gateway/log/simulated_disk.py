@@ -179,6 +179,11 @@ class SimulatedDisk(Disk):
         """How many bytes all files have."""
         return sum(len(file.seen) for file in self.names_seen.values())
 
+    def kept_bytes(self) -> int:
+        """How many bytes the files of segments have that are kept after their release."""
+        files = self.names_seen.items()
+        return sum(len(file.seen) for name, file in files if name.startswith("kept-"))
+
     def free(self) -> int:
         """How many bytes there is room for."""
         return 1 << 40 if self.capacity is None else max(0, self.capacity - self.used())

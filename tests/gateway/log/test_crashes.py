@@ -24,7 +24,7 @@ _PARTS = 4
 def _run(seed: int, seen: Counter[str]) -> None:
     """Use a log, let the machine fail, and so on, some times."""
     rng = random.Random(seed)
-    model = Model(SimulatedDisk(), rng.choice((200, 500, 500, 2000)))
+    model = Model(SimulatedDisk(), rng.choice((200, 500, 500, 2000)), rng.choice((0, 1000, 4000)))
     model.seen = seen
     for _ in range(rng.randrange(1, 5)):
         model.disk.crash_in = rng.randrange(rng.choice((3, 10, 50)))
@@ -80,6 +80,7 @@ def test_what_was_synced_is_there_and_nothing_else_is(
         "lost records",
         "released",
         "crash while a segment begins",
+        "scanned what is kept",
         *(f"crash in {call}" for call in calls),
     ):
         assert seen[window] > 0, (window, seen)

@@ -26,6 +26,10 @@ class JournalLimits:
     """Bytes of messages that wait on disk at most: what a stalled engine may cost."""
     memory_bytes: int = 32 * 1024**2
     """Bytes of messages that wait for the disk at most: some commits' worth."""
+    keep_bytes: int = 0
+    """Bytes of the log that are kept when nothing in them is needed any more, to explain state by
+    the messages that made it: with those messages, outputs and changes. None by default, as they
+    are further copies of what may be personal data."""
     streams: int = 10_000
     """Streams of the acknowledged protocol that are remembered at most: some MiB of memory."""
 

@@ -11,7 +11,14 @@ from zlib import crc32
 from wallaroo.gateway.log.disk import Disk, content
 from wallaroo.gateway.log.records import ANY, MOST_NUMBER, DamagedLog, Extent, Record, Walk
 from wallaroo.gateway.log.search import damage_at, proves_durable
-from wallaroo.gateway.log.segments import HEAD_BYTES, Head, first_number, parsed_head, segment_file
+from wallaroo.gateway.log.segments import (
+    HEAD_BYTES,
+    Head,
+    first_number,
+    kept_segments,
+    parsed_head,
+    segment_file,
+)
 
 
 class _Pinned(NamedTuple):
@@ -22,7 +29,7 @@ class _Pinned(NamedTuple):
     descriptor: int
 
 
-def scan(directory: Path, *, disk: Disk | None = None) -> Iterator[Record]:
+def scan(directory: Path, *, kept: bool = False, disk: Disk | None = None) -> Iterator[Record]:
     """Yield the records that the log in a directory has at some moment, from the oldest one on.
 
     Nothing is changed. The owner may append and release meanwhile; the last records may not be on
@@ -30,6 +37,7 @@ def scan(directory: Path, *, disk: Disk | None = None) -> Iterator[Record]:
 
     Args:
         directory: The directory of the log; there are no records if it is missing.
+        kept: Whether to begin with what is kept of released segments.
         disk: For tests.
 
     Raises:
@@ -39,6 +47,8 @@ def scan(directory: Path, *, disk: Disk | None = None) -> Iterator[Record]:
     disk = disk or Disk()
     with contextlib.ExitStack() as stack:
         segments = _pinned_segments(disk, directory, stack)
+        if kept and segments:
+            segments = [*_pinned_kept(disk, directory, segments[0], stack), *segments]
         yield from _Scan(disk).records(segments)
 
 
@@ -63,6 +73,26 @@ def _pinned_segments(disk: Disk, directory: Path, stack: contextlib.ExitStack) -
             if not disk.lock(descriptor, shared=True) or not disk.is_at(descriptor, file):
                 break
             pinned.insert(0, _Pinned(file, first, descriptor))
+    return pinned
+
+
+def _pinned_kept(
+    disk: Disk, directory: Path, following: _Pinned, stack: contextlib.ExitStack
+) -> list[_Pinned]:
+    """Open and lock the segments that are kept, and are before one that is not."""
+    head = parsed_head(content(disk, following.descriptor, HEAD_BYTES), following.file)
+    pinned: list[_Pinned] = []
+    for file in reversed([] if head is None else kept_segments(disk, directory, head)[0]):
+        try:
+            descriptor = disk.open(file)
+        except FileNotFoundError:
+            break
+        stack.callback(disk.close, descriptor)
+        if not disk.lock(descriptor, shared=True) or not disk.is_at(descriptor, file):
+            break
+        assert head is not None
+        pinned.insert(0, _Pinned(file, head.previous, descriptor))
+        head = parsed_head(content(disk, descriptor, HEAD_BYTES), file)
     return pinned
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.log.disk import Disk, content
 
 _MAGIC = b"wallalog"
 _VERSION = 1
@@ -22,6 +23,7 @@ HEAD_BYTES = 2 * _LAYOUT.size
 """Length of a head; the first record follows it."""
 NAME_BYTES = 16
 """Length of the name of a log."""
+_KEPT = "kept-"
 _PREFIX, _SPARE, _DIGITS = "log-", "spare-", 16
 
 
@@ -113,3 +115,41 @@ def new_spare(directory: Path) -> Path:
 def is_spare(name: str) -> bool:
     """Whether a file *name* is that of a file for a segment that is going to begin."""
     return name.startswith(_SPARE)
+
+
+def kept_file(file: Path) -> Path:
+    """The file of a segment that was in *file* and is kept after its release.
+
+    Example:
+        >>> kept_file(Path("state/log/log-000000000000012c"))
+        PosixPath('state/log/kept-000000000000012c')
+    """
+    return file.with_name(_KEPT + file.name.removeprefix(_PREFIX))
+
+
+def kept_segments(disk: Disk, directory: Path, following: Head) -> tuple[list[Path], list[Path]]:
+    """Files of the segments that are kept after their release.
+
+    Args:
+        disk: The disk.
+        directory: The directory of the log.
+        following: Head of the oldest segment that is not released.
+
+    Returns:
+        Files of the segments before that one, from the oldest one on; and other files, with a gap
+        behind them.
+    """
+    files = sorted(directory / name for name in disk.names(directory) if name.startswith(_KEPT))
+    found: list[Path] = []
+    while files and files[-1] == kept_file(segment_file(directory, following.previous)):
+        try:
+            descriptor = disk.open(files[-1])
+        except FileNotFoundError:  # it is removed meanwhile
+            break
+        head = parsed_head(content(disk, descriptor, HEAD_BYTES), files[-1])
+        disk.close(descriptor)
+        if head is None or head.name != following.name:
+            break
+        found.insert(0, files.pop())
+        following = head
+    return found, files

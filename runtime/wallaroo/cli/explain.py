@@ -1,0 +1,212 @@
+"""`wallaroo explain`: shows the messages that made the state of a key."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+from wallaroo.cli.options import STATE_DIR_OF_APP
+from wallaroo.cli.saved_state import log_of_application
+from wallaroo.dataflow.json_codec import to_plain
+from wallaroo.errors import UsageError
+from wallaroo.history.differences import ABSENT, differences, shown
+from wallaroo.history.explanation import Explanation
+from wallaroo.history.records import records
+from wallaroo.history.rerun import UNKNOWN, Change
+from wallaroo.run.user_output import reported_exits, reserved_stdout
+from wallaroo.system.printable import counted, printable, printable_json
+from wallaroo.user_code.exceptions import short_repr
+
+_NOT_KEPT = "was there before the log begins"
+_LACKS = (
+    "note: the log does not go back to the first messages, so what was before its first change of "
+    "an entity is not known; --keep-messages-gib keeps more of it"
+)
+
+
+@click.command()
+@click.argument("app")
+@click.argument("key")
+@STATE_DIR_OF_APP
+@click.option("--state", metavar="NAME", help="Name of the state.  [default: all with the key]")
+@click.option(
+    "--at",
+    metavar="OFFSET|TIME",
+    help="Only changes up to a message or a time, as in 1200 or 2026-11-29T13:00:00.",
+)
+@click.option(
+    "--last",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Number of changes, the latest ones.",
+)
+@click.option(
+    "--debug", is_flag=True, help="Stop in pdb where a function of the application gets the entity."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one per line.")
+@click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
+def explain(
+    app: str,
+    key: str,
+    state_dir: Path | None,
+    state: str | None,
+    at: str | None,
+    last: int,
+    debug: bool,
+    as_json: bool,
+    app_args: tuple[str, ...],
+) -> None:
+    """Show which messages made the state of KEY what it is, step by step.
+
+    The messages, and the state before them, are read from the log, and run through the
+    application's code again in this process: each with its path through the steps, the differences
+    that it made to the entity, and the outputs that came of it. The application may be running,
+    and nothing of it is changed. Functions that act on something else, such as a database, do so
+    again.
+
+    The log keeps at least the latest messages, and more with `wallaroo run --keep-messages-gib`.
+    Where the code does not do again what it did, the state that was published is shown, too.
+
+    \b
+    Example:
+      wallaroo explain apps/word_count z
+      wallaroo explain apps/market_spread AAPL --at 1200 --last 3
+    """  # noqa: D301  (click reads \b)
+    limit = _limit(at)
+    with reported_exits(), _stdout(reserved=not debug) as write:
+        application, directory = log_of_application(app, app_args, state_dir)
+        if state is not None and state not in application.partitions:
+            names = ", ".join(map(repr, application.partitions))
+            msg = f"there is no state {state!r}; the application has {names or 'none'}"
+            raise UsageError(msg)
+        explanation = Explanation(application, records(directory), key, state, debugs=debug)
+        latest: deque[Change] = deque(maxlen=last)
+        count = 0
+        for change in explanation:
+            if limit is None or _is_before(change, *limit):
+                latest.append(change)
+                count += 1
+        if not latest:
+            msg = f"the log in {directory} has no change of an entity with the key {key!r}"
+            raise UsageError(f"{msg} up to {at}" if at else msg)
+        for change in latest:
+            click.echo(_json(change) if as_json else "\n".join(_lines(change)), file=write)
+    if not as_json:
+        if count > len(latest):
+            earlier = counted(count - len(latest), "earlier change")
+            click.echo(f"{earlier} left out; --last {count} shows all", err=True)
+        if explanation.lacks:
+            click.echo(_LACKS, err=True)
+
+
+def _stdout(*, reserved: bool) -> AbstractContextManager[TextIO]:
+    """Standard output: for the result alone, or for a debugger as well."""
+    return reserved_stdout() if reserved else nullcontext(sys.stdout)
+
+
+def _limit(at: str | None) -> tuple[int | None, int | None] | None:
+    """The last offset, or the last time, that *at* says.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if at is None:
+        return None
+    if at.isdecimal():
+        return int(at), None
+    try:
+        time = datetime.fromisoformat(at)
+    except ValueError:
+        msg = f"--at: {at!r} is neither an offset nor a time such as 2026-11-29T13:00:00 (UTC)"
+        raise UsageError(msg) from None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return None, int(time.timestamp() * 1e9)
+
+
+def _is_before(change: Change, offset: int | None, time_ns: int | None) -> bool:
+    arrival = change.arrival
+    if arrival is None:
+        return False
+    if offset is not None:
+        return arrival.offset <= offset
+    return time_ns is None or arrival.at_ns <= time_ns
+
+
+def _lines(change: Change) -> Iterator[str]:
+    state, key = change.where
+    of = f"{state}[{short_repr(key)}]"
+    if change.arrival is None:
+        yield printable(
+            f"{of} changed by messages that the log does not have, or that are not found"
+        )
+    elif change.arrival.source is None:
+        yield printable(
+            f"offset {change.arrival.offset:,}  {_time(change.arrival.at_ns)}  the clock"
+        )
+    else:
+        source, message = repr(change.arrival.source), shown(change.arrival.message)
+        place = f"offset {change.arrival.offset:,}  {_time(change.arrival.at_ns)}  from {source}"
+        yield printable(f"{place}: {message}")
+    rows = [(step, shown(value)) for step, value in change.path]
+    if change.is_new:
+        of = f"{of} (new)"
+    rows += [(change.step or "state", f"{of} {text}") for text in _differences(change)]
+    rows += [("emits", shown(output)) for output in change.outputs]
+    rows += [(f"sends to {sink!r}", repr(output)) for sink, output in change.sent]
+    if change.error is not None:
+        rows.append(("fails", change.error))
+    if change.recorded is not None:
+        recorded = change.recorded
+        parts = [str(one) for one in differences(change.after, recorded)]
+        rows.append(("but", f"the application has published another state: {', '.join(parts)}"))
+    width = max((len(name) for name, _ in rows), default=0)
+    yield from (f"  {printable(name):<{width}}  {printable(text)}" for name, text in rows)
+
+
+def _differences(change: Change) -> list[str]:
+    before, after = change.before, change.after
+    if UNKNOWN in (before, after):
+        return [f"{_NOT_KEPT}: {shown(after)} now" if after != UNKNOWN else _NOT_KEPT]
+    if ABSENT in (before, after):
+        return [f"+ {shown(after)}" if before == ABSENT else f"- {shown(before)}"]
+    return [str(one) for one in differences(before, after)] or ["is the same"]
+
+
+def _json(change: Change) -> str:
+    state, key = change.where
+    arrival = change.arrival
+    values: dict[str, Any] = {
+        "state": state,
+        "key": to_plain(key),
+        "offset": arrival and arrival.offset,
+        "time": arrival and _time(arrival.at_ns),
+        "source": arrival and arrival.source,
+        "message": arrival and arrival.message,
+        "pipeline": change.pipeline,
+        "step": change.step,
+        "path": [{"step": step, "message": value} for step, value in change.path],
+        "before": None if change.is_new else change.before,
+        "after": change.after,
+        "outputs": change.outputs,
+        "sent": [{"sink": sink, "output": to_plain(output)} for sink, output in change.sent],
+    }
+    if change.error is not None:
+        values["error"] = change.error
+    if change.recorded is not None:
+        values["published"] = change.recorded
+    return printable_json(json.dumps(values))
+
+
+def _time(ns: int) -> str:
+    return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]

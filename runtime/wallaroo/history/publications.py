@@ -1,0 +1,100 @@
+"""Publications in a log: what was processed together, and the changes of state that came of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from wallaroo.gateway.contents import tables_in
+from wallaroo.gateway.entries import (
+    MESSAGES,
+    NOTED,
+    PUBLISHED,
+    Messages,
+    block_of,
+    changes_in,
+    messages_in,
+    noted_in,
+    published_in,
+)
+from wallaroo.gateway.log.records import SNAPSHOT, Record
+from wallaroo.gateway.numbering import Renumbering
+from wallaroo.history.records import names_from
+from wallaroo.wire.records import Block
+
+
+class Publication(NamedTuple):
+    """Chunks that were published together."""
+
+    start: int
+    """Offset of the first message."""
+    end: int
+    """Offset after the last one."""
+    at_ns: int
+    """Wall clock when they were published, in nanoseconds since the Unix epoch."""
+    blocks: list[Block]
+    """Blocks with these messages and readings of the clock, and perhaps others around them; in the
+    place of the index of a source is its name."""
+    changes: list[bytes]
+    """Records of the changed entities."""
+
+
+class Publications:
+    """Reads publications from the records of a log.
+
+    Args:
+        records: The records, from the oldest one on.
+
+    Attributes:
+        begins: Offset from which on the log has all messages; None until a record is read.
+        is_whole: Whether it has all messages that there ever were.
+    """
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._records = records
+        self._names = Renumbering()
+        self._waiting: deque[Block] = deque()
+        self._end = 0
+        self.begins: int | None = None
+        self.is_whole = False
+
+    def __iter__(self) -> Iterator[Publication]:
+        for record in self._records:
+            self._names = names_from(record, self._names)
+            if self.begins is None:
+                self._begin(record)
+            if record.kind == MESSAGES:
+                self._add(record)
+            elif record.kind == NOTED and "moved" in noted_in(record.payload):
+                self._waiting.clear()  # they come again, under other offsets
+            elif record.kind == PUBLISHED:
+                yield self._published(record)
+
+    def _begin(self, record: Record) -> None:
+        """Note where the log begins: each segment does so with the tables as of then."""
+        self.begins = 0
+        if record.kind == SNAPSHOT:
+            tables = tables_in(bytes(record.payload))
+            self.begins = tables["journal"]["end"]
+            progress: dict[str, list[Any]] = tables["outbox"]["queries"]
+            self._end = max((end for _, end, *_ in progress.values()), default=0)
+            self.is_whole = record.number == 1 and not self.begins
+
+    def _add(self, record: Record) -> None:
+        found = messages_in(record.payload)
+        entry: Messages = self._names.messages(found)
+        data = bytes(record.payload[len(record.payload) - entry.size :])
+        self._waiting.append(block_of(entry, data))
+
+    def _published(self, record: Record) -> Publication:
+        entry, start, blocks = published_in(record.payload), self._end, list[Block]()
+        while self._waiting and self._waiting[0].first < entry.end:
+            block = self._waiting.popleft()
+            blocks.append(block)
+            if block.first + block.messages > entry.end:
+                self._waiting.appendleft(block)
+                break
+        self._end = entry.end
+        changes = [change for _, _, change in changes_in(record.payload)]
+        return Publication(start, entry.end, entry.more["at"], blocks, changes)

@@ -1,0 +1,58 @@
+"""Records of a log that may be in use."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure
+from wallaroo.gateway.contents import tables_in
+from wallaroo.gateway.entries import NOTED, noted_in
+from wallaroo.gateway.log.records import MOST_NUMBER, SNAPSHOT, Record
+from wallaroo.gateway.log.scan import scan
+from wallaroo.gateway.marks import read_mark
+from wallaroo.gateway.numbering import Renumbering
+from wallaroo.gateway.store import FORMAT
+
+
+def records(directory: Path, end: int = MOST_NUMBER) -> Iterator[Record]:
+    """The records of the log in a directory, from the oldest one up to the number *end*.
+
+    Raises:
+        DamagedFile: Some are not as they were written.
+        RuntimeFailure: Another version of wallaroo has written them.
+    """
+    mark = read_mark(directory)  # first: the log grows
+    number = 0
+    with contextlib.closing(scan(directory, kept=True)) as found:  # type: ignore[type-var]
+        for record in found:
+            number = record.number
+            if number > end:
+                return
+            if record.kind == SNAPSHOT:
+                _check_format(directory, record)
+            yield record
+    if mark is not None and number < mark.record <= end:
+        problem = f"its records {number + 1} to {mark.record} are missing"
+        msg = f"{directory} is damaged: {problem}; {RESTORE}"
+        raise DamagedFile(msg)
+
+
+def names_from(record: Record, before: Renumbering) -> Renumbering:
+    """The names of sources and sinks that hold from *record* on, and *before* it."""
+    found = None
+    if record.kind == SNAPSHOT:
+        found = tables_in(bytes(record.payload)).get("names")
+    elif record.kind == NOTED:
+        found = noted_in(record.payload).get("names")
+    return before if found is None else Renumbering.naming(found)
+
+
+def _check_format(directory: Path, snapshot: Record) -> None:
+    written = tables_in(bytes(snapshot.payload))["format"]
+    if written != FORMAT:
+        msg = (
+            f"{directory} has format {written}, and this version of wallaroo reads format {FORMAT}"
+        )
+        raise RuntimeFailure(msg)

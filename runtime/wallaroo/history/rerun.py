@@ -1,0 +1,296 @@
+"""Runs messages again, from the state as it was, and notes what they do to some entities."""
+
+from __future__ import annotations
+
+import pdb  # noqa: T100 - what `wallaroo explain --debug` is for
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from wallaroo.api.timers import CallTimers
+from wallaroo.dataflow.buckets import Bucket
+from wallaroo.dataflow.json_codec import to_plain
+from wallaroo.dataflow.program import Program
+from wallaroo.history.differences import ABSENT
+from wallaroo.history.publications import Publication
+from wallaroo.model.application import (
+    Application,
+    Branch,
+    Compute,
+    Pipeline,
+    StateCompute,
+    Stateful,
+    WindowCompute,
+)
+from wallaroo.model.endpoints import Source
+from wallaroo.testing._run import Raised, Run
+from wallaroo.testing._watched_entities import Suspects
+from wallaroo.user_code.exceptions import describe_error
+from wallaroo.wire.records import TICK_SOURCE
+
+Where = tuple[str, Any]
+"""State and key."""
+UNKNOWN = {"$unknown": True}
+"""In the place of an entity that was there before the log begins."""
+_NOT_USER_CODE = ("wallaroo.*", "contextlib", "functools", "threading", "dataclasses", "warnings")
+"""Modules through which a debugger passes without stopping."""
+
+
+class Arrival(NamedTuple):
+    """A message, or a reading of the clock."""
+
+    offset: int
+    at_ns: int
+    """When it arrived, in nanoseconds since the Unix epoch."""
+    source: str | None
+    """Name of its source; None for a reading of the clock."""
+    message: Any = None
+    """What the decoder got, in plain form."""
+
+
+@dataclass
+class Change:
+    """What a message, a timer or the end of a window did to an entity. Values are in plain form."""
+
+    where: Where
+    arrival: Arrival | None
+    """None if no message was found that made the change."""
+    pipeline: str = ""
+    step: str = ""
+    """Name of the step with the state."""
+    path: list[tuple[str, Any]] = field(default_factory=list)
+    """Steps before, each with the message that it passed on."""
+    before: Any = None
+    is_new: bool = False
+    """Whether `before` is what the entity is made as, and there was none."""
+    after: Any = None
+    outputs: list[Any] = field(default_factory=list)
+    """What the step passed on."""
+    sent: list[tuple[str, bytes]] = field(default_factory=list)
+    """What then left the application: the name of a sink, and an output."""
+    error: str | None = None
+    """What was raised, here or behind it."""
+    recorded: Any = None
+    """What the application has published in the place of `after`, if that is something else."""
+
+
+class _NotKept(Raised):
+    """The entity of a message's key was there before the log begins."""
+
+
+class Rerun(Run):
+    """Runs the messages of publications again.
+
+    Args:
+        application: The application.
+        program: The same, in stages.
+        bucket: Its entities as of the publication before; they are changed.
+        is_known: Whether a key that is not among them had no entity.
+        debugs: Whether a debugger stops in functions that get an entity of the key in question.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        program: Program,
+        bucket: Bucket,
+        is_known: Callable[[Where], bool],
+        *,
+        debugs: bool = False,
+    ) -> None:
+        super().__init__(application, Suspects())
+        self._program, self._bucket, self._is_known = program, bucket, is_known
+        self._sources = {source.name: source for source in self._application.sources}
+        self._numbers = program.partition_numbers
+        for name, number in self._numbers.items():
+            self.result.state[name] = bucket.entities[number]
+        self._wanted: set[Where] = set()
+        self._touched: Mapping[str, set[Any]] = {}
+        self._arrival: Arrival | None = None
+        self._path: list[tuple[str, Any]] = []
+        self._changes: list[Change] = []
+        self._change: Change | None = None
+        """The last one on the way of the message that is processed."""
+        self._made = False
+        """Whether the entity that a step is about to get is new."""
+        self._closing: Change | None = None
+        """That of windows that close now."""
+        self._debugger = pdb.Pdb(skip=_NOT_USER_CODE) if debugs else None
+
+    def changes(
+        self, publication: Publication, wanted: set[Where], touched: Mapping[str, set[Any]]
+    ) -> list[Change]:
+        """Run the messages of a publication, and return what they did to some entities.
+
+        Args:
+            publication: The publication.
+            wanted: The entities.
+            touched: Keys of all entities that it changed, by state.
+        """
+        self._wanted, self._touched, self._changes = wanted, touched, []
+        for name, number in self._numbers.items():
+            if self._times.contains(name):
+                times = self._bucket.times
+                known = ((key, times.get((number, key))) for key in touched.get(name, ()))
+                self._times.set(name, {key: time for key, time in known if time is not None})
+        for block in publication.blocks:
+            held = dict(block.held)
+            if block.source == TICK_SOURCE:
+                if publication.start <= block.first < publication.end:
+                    by_event = max(held.values(), default=0) if self._program.by_event else 0
+                    self._reads_clock(block.first, block.arrived_ns - by_event)
+            elif (source := self._sources.get(str(block.source))) is not None:
+                by_event = held.get(block.source, 0) if self._program.by_event else 0
+                payloads = source.framing.split(block.data)
+                for offset, payload in enumerate(payloads, block.first):
+                    if publication.start <= offset < publication.end:
+                        self._takes(source, offset, block.arrived_ns, by_event, payload)
+        return self._changes
+
+    def entity(self, where: Where) -> Any:
+        """The entity of a key, in plain form."""
+        entity = self._bucket.entities[self._numbers[where[0]]].get(where[1], ABSENT)
+        if entity is not ABSENT:
+            return to_plain(entity)
+        return ABSENT if self._is_known(where) else UNKNOWN
+
+    def _takes(
+        self, source: Source, offset: int, arrived_ns: int, held_ns: int, payload: bytes
+    ) -> None:
+        self._now_ns = max(self._now_ns, arrived_ns - held_ns)
+        shown = to_plain(source.shown(payload))
+        self._begin(Arrival(offset, arrived_ns, source.name, shown))
+        self._process(source, source.decode(payload) if source.gives_messages else payload)
+
+    def _reads_clock(self, offset: int, now_ns: int) -> None:
+        self._begin(Arrival(offset, now_ns, None))
+        self._soonest = 0
+        self.advance_clock(now_ns)
+
+    def _begin(self, arrival: Arrival) -> None:
+        self._arrival, self._change = arrival, None
+        self._path.clear()
+        result = self.result
+        for outputs in (result.outputs, *result.by_sink.values()):
+            outputs.clear()
+        for records in result.records.values():
+            records.clear()
+        result.set_aside.clear()
+        result.late.clear()
+        result.unknown_keys.clear()
+
+    # --- what is noted on the way ----------------------------------------------------------------
+
+    def _waiting(self, name: str) -> Iterable[tuple[Any, Any]]:
+        entities = self.result.state[name]
+        return [(key, entities[key]) for key in self._touched.get(name, ()) if key in entities]
+
+    def _run_branch(self, pipeline: Pipeline, branch: Branch, key: Any, message: Any) -> None:
+        before = self._change
+        step = branch.steps[0] if branch.steps else None
+        shown = isinstance(step, Compute | Stateful)
+        if step is not None and shown:
+            self._path.append((step.name, message))
+        try:
+            super()._run_branch(pipeline, branch, key, message)
+        finally:
+            self._change = before
+            if shown:
+                self._path.pop()
+
+    def _find_or_create(self, pipeline: Pipeline, step: Stateful, key: Any, message: Any) -> None:
+        where = (step.partition, key)
+        if key not in self.result.state[step.partition] and not self._is_known(where):
+            if where in self._wanted:
+                self._note(pipeline, step, where)
+            raise _NotKept
+        self._made = key not in self.result.state[step.partition]
+        super()._find_or_create(pipeline, step, key, message)
+
+    def _compute(
+        self,
+        pipeline: Pipeline,
+        step: StateCompute,
+        key: Any,
+        message: Any,
+        *timers: CallTimers,
+        about: Any = None,
+    ) -> list[Any]:
+        where = (step.partition, key)
+        if where not in self._wanted:
+            return super()._compute(pipeline, step, key, message, *timers, about=about)
+        change = self._note(pipeline, step, where)
+        try:
+            call: Any = super()._compute
+            if self._debugger is not None:
+                call = self._debugged(call)
+            outputs: list[Any] = call(pipeline, step, key, message, *timers, about=about)
+            change.outputs = [to_plain(output) for output in outputs]
+        finally:
+            change.after = self.entity(where)
+        return outputs
+
+    def _aggregate(
+        self, pipeline: Pipeline, step: WindowCompute, key: Any, message: Any
+    ) -> tuple[list[Any], bool]:
+        where = (step.partition, key)
+        if where not in self._wanted:
+            return super()._aggregate(pipeline, step, key, message)
+        change = self._note(pipeline, step, where)
+        outputs, late = super()._aggregate(pipeline, step, key, message)
+        change.after = self.entity(where)
+        change.outputs = [to_plain(output) for output in outputs]
+        if late:
+            change.error = "it came too late for its windows"
+        return outputs, late
+
+    def _tick(self, name: str, key: Any) -> None:
+        where, found = (name, key), len(self._changes)
+        self._change = None
+        if where not in self._wanted or name not in self._windows:
+            super()._tick(name, key)
+            return
+        pipeline, step, _ = self._windows[name]
+        self._closing = change = self._note(pipeline, step, where)
+        super()._tick(name, key)
+        self._closing, change.after = None, self.entity(where)
+        if change.after == change.before and not change.sent and not change.outputs:
+            del self._changes[found]
+
+    def _run_behind(self, pipeline: Pipeline, branch: Branch, key: Any, message: Any) -> None:
+        if self._closing is not None and not self._path:
+            self._change = self._closing
+            self._closing.outputs.append(to_plain(message))
+        super()._run_behind(pipeline, branch, key, message)
+
+    def _send(self, pipeline: Pipeline, branch: Branch, message: Any) -> None:
+        by_sink, change = self.result.by_sink, self._change
+        before = {name: len(outputs) for name, outputs in by_sink.items()}
+        super()._send(pipeline, branch, message)
+        if change is not None:
+            for name, outputs in by_sink.items():
+                change.sent += [(name, output) for output in outputs[before[name] :]]
+
+    def _set_aside(self, pipeline: Pipeline, step: str, message: Any, error: BaseException) -> None:
+        super()._set_aside(pipeline, step, message, error)
+        if self._change is not None:
+            where = "" if step == self._change.step else f"{step}: "
+            self._change.error = f"{where}{describe_error(self.result.set_aside[-1][3])}"
+
+    def _note(self, pipeline: Pipeline, step: Stateful, where: Where) -> Change:
+        """Note that *step* is about to change an entity."""
+        steps = ["decoder", *(name for name, _ in self._path)]
+        path = [
+            (name, to_plain(value)) for name, (_, value) in zip(steps, self._path, strict=False)
+        ]
+        state = self.entity(where)
+        change = Change(where, self._arrival, pipeline.name, step.name, path, state)
+        change.after, change.is_new, self._made = state, self._made, False
+        self._changes.append(change)
+        self._change = change
+        return change
+
+    def _debugged(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        assert self._debugger is not None
+        debugger = self._debugger
+        return lambda *args, **kwargs: debugger.runcall(call, *args, **kwargs)

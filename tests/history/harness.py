@@ -1,0 +1,107 @@
+"""Logs as gateways write them, of applications that run in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.dataflow.harness import BUCKETS, Driven
+from tests.gateway.harness import publish
+from tests.helpers import framing_of
+from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.outbox.chunks import FinishedChunk
+from wallaroo.gateway.store import Store
+from wallaroo.history.explanation import Explanation
+from wallaroo.history.records import records
+from wallaroo.history.rerun import Change
+from wallaroo.model.application import Application
+from wallaroo.wire.records import Block, Tally
+
+
+class Recorded:
+    """An application that runs in this process, with the log of its messages and changes.
+
+    Args:
+        directory: The directory of the gateway; the log in it may have been begun.
+        application: The application.
+        earlier: What has written the log so far.
+        **more: For `Store`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        application: Application,
+        earlier: Recorded | None = None,
+        **more: Any,
+    ) -> None:
+        names = [source.name for source in application.sources]
+        self.directory, self.application = directory, application
+        self.store = Store(
+            directory,
+            "tested",
+            sources=names,
+            sinks=[one.name for one in application.sinks],
+            **more,
+        )
+        self.driven = Driven(application)
+        self.chunks = 0
+        if earlier is not None:
+            self.chunks = earlier.chunks
+            self.driven.go_on_from(earlier.driven)
+        self._names = names
+
+    def run(self, sent: Sequence[tuple[str, bytes]], chunks: int = 1) -> None:
+        """Accept messages, run them as one chunk, and publish it together with others."""
+        for name, payload in sent:
+            source = self._names.index(name)
+            frame = framing_of(self.application.sources[source]).frame(payload)
+            assert self.store.journal.submit(source, 1, frame)
+        assert self.store.journal.flush(10)
+        self._publish(list(self.store.journal.read(self.end, self.store.journal.end)), chunks)
+
+    def tick(self) -> None:
+        """Run a reading of the clock as a chunk."""
+        with self.store.writer.changed:
+            self.store.journal.wake(0)
+        assert self.store.journal.flush(10)
+        blocks = list(self.store.journal.read(self.end, self.store.journal.end))
+        assert blocks
+        self._publish(blocks, 1)
+
+    @property
+    def end(self) -> int:
+        """Offset after the last message that was run."""
+        progress = self.store.outbox.progress()
+        return max((one.end for one in progress.values()), default=0)
+
+    def _publish(self, blocks: Sequence[Block], chunks: int) -> None:
+        blocks = list(blocks)
+        step = -(-len(blocks) // chunks) or 1
+        finished = []
+        for start in range(0, len(blocks), step):
+            part = blocks[start : start + step]
+            self.chunks += 1
+            before = {bucket: len(log) for bucket, log in self.driven.logs.items()}
+            self.driven.batch([part])
+            changes = [
+                (level * BUCKETS + bucket, record)
+                for (level, bucket), log in self.driven.logs.items()
+                for record in log[before[level, bucket] :]
+            ]
+            end = part[-1].first + part[-1].messages
+            finished.append(FinishedChunk(self.chunks, end, (), Tally(), changes))
+        publish(self.store, *finished)
+
+    def close(self) -> None:
+        """Stop, as a gateway does."""
+        self.store.close()
+
+
+def explained(
+    directory: Path, application: Application, key: str, state: str | None = None
+) -> tuple[list[Change], Explanation]:
+    """The changes of a key, and where they are from."""
+    explanation = Explanation(application, records(directory / LOG), key, state)
+    return list(explanation), explanation

@@ -1,0 +1,184 @@
+"""What an explanation says, on logs of applications whose state is known."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wallaroo
+from tests import random_applications
+from tests.history.harness import Recorded, explained
+from wallaroo.dataflow.json_codec import to_plain
+from wallaroo.history.differences import ABSENT, is_same
+from wallaroo.history.rerun import UNKNOWN, Change
+from wallaroo.model.application import Application
+from wallaroo.resolution.application import resolve
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_each_key_of_a_random_application_is_explained(seed: int, tmp_path: Path) -> None:
+    """The changes follow each other, and end in the state that the application has."""
+    choose = random.Random(seed)
+    application = resolve(random_applications.declared(choose))
+    names = [source.name for source in application.sources]
+    recorded = Recorded(tmp_path, application)
+    for _ in range(choose.randint(1, 6)):
+        sent = [
+            (choose.choice(names), f"{choose.choice('abcd')}{choose.randint(0, 60)}".encode())
+            for _ in range(choose.randint(1, 40))
+        ]
+        recorded.run(sent, chunks=choose.randint(1, 3))
+        if choose.random() < 0.3:  # as after a kill
+            recorded.close()
+            recorded = Recorded(tmp_path, application, recorded)
+    state = recorded.driven.state()
+    recorded.close()
+    texts = {str(key) for entities in state.values() for key in entities}
+    explained_here = set()
+    for text in texts:
+        changes, explanation = explained(tmp_path, application, text)
+        assert not explanation.lacks
+        for (name, key), of_entity in by_entity(changes).items():
+            assert [change.recorded for change in of_entity] == [None] * len(of_entity)
+            follow_each_other(of_entity)
+            is_there = key in state[name]
+            now = to_plain(state[name][key]) if is_there else ABSENT
+            assert is_same(of_entity[-1].after, now)
+            if is_there:
+                explained_here.add((name, key))
+    assert explained_here == {(name, key) for name in state for key in state[name]}
+
+
+def by_entity(changes: list[Change]) -> dict[tuple[str, Any], list[Change]]:
+    found = defaultdict(list)
+    for change in changes:
+        found[change.where].append(change)
+    return found
+
+
+def follow_each_other(changes: list[Change]) -> None:
+    before = ABSENT
+    for change in changes:
+        assert is_same(ABSENT if change.is_new else change.before, before)
+        assert change.arrival is not None
+        before = change.after
+
+
+@dataclass
+class Total:
+    sum: int = 0
+    seen: list[int] = field(default_factory=list)
+
+
+FACTOR = [1]
+"""What messages count; stands for code or a service that changes."""
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def decode(data: bytes) -> tuple[str, int]:
+    name, _, number = data.decode().partition(" ")
+    return name, int(number)
+
+
+@wallaroo.computation_multi(name="split")
+def split(message: tuple[str, int]) -> list[tuple[str, int]]:
+    return [(name, message[1]) for name in message[0].split("+")]
+
+
+@wallaroo.key_extractor
+def name_of(message: tuple[str, int]) -> str:
+    return message[0]
+
+
+@wallaroo.state_computation(name="add", state=Total)
+def add(message: tuple[str, int], total: Total) -> tuple[str, int]:
+    if message[1] < 0:
+        total.seen.append(-1)
+        raise ValueError(message[1])
+    total.sum += FACTOR[0] * message[1]
+    total.seen.append(message[1])
+    return message[0], total.sum
+
+
+@wallaroo.encoder
+def encode(message: tuple[str, int]) -> str:
+    return f"{message[0]}={message[1]};"
+
+
+@pytest.fixture
+def totals() -> Iterator[Application]:
+    pipeline = wallaroo.source("numbers", wallaroo.TCPSourceConfig("", 0, decode))
+    pipeline = pipeline.to(split).key_by(name_of).to(add)
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, encode)
+    yield resolve(wallaroo.build_application("Totals", pipeline.to_sink(sink)))
+    FACTOR[0] = 1
+
+
+def test_a_change_has_its_message_its_path_and_what_came_of_it(
+    tmp_path: Path, totals: Application
+) -> None:
+    recorded = Recorded(tmp_path, totals)
+    recorded.run([("numbers", b"ada 5"), ("numbers", b"bob+ada 2"), ("numbers", b"bob 1")])
+    recorded.close()
+    (first, second), _ = explained(tmp_path, totals, "ada")
+    assert first.arrival is not None
+    assert (first.arrival.offset, first.arrival.source) == (0, "numbers")
+    assert (first.is_new, first.before["sum"]) == (True, 0)
+    assert not second.is_new
+    assert second.arrival is not None
+    assert second.arrival.offset == 1
+    assert second.path == [
+        ("decoder", {"$tuple": ["bob+ada", 2]}),
+        ("split", {"$tuple": ["ada", 2]}),
+    ]
+    assert second.after["sum"] == 7
+    assert second.outputs == [{"$tuple": ["ada", 7]}]
+    assert second.sent == [("numbers", b"ada=7;")]
+
+
+def test_a_message_that_fails_is_there_with_what_it_changed(
+    tmp_path: Path, totals: Application
+) -> None:
+    recorded = Recorded(tmp_path, totals)
+    recorded.run([("numbers", b"ada 5"), ("numbers", b"ada -2")])
+    recorded.close()
+    (_, failed), _ = explained(tmp_path, totals, "ada")
+    assert failed.error == "ValueError: -2"
+    assert (failed.before["seen"], failed.after["seen"]) == ([5], [5, -1])
+    assert failed.recorded is None
+
+
+def test_code_that_does_something_else_now_is_told(tmp_path: Path, totals: Application) -> None:
+    recorded = Recorded(tmp_path, totals)
+    recorded.run([("numbers", b"ada 5")])
+    FACTOR[0] = 10
+    recorded.run([("numbers", b"ada 1"), ("numbers", b"ada 2")])
+    recorded.close()
+    FACTOR[0] = 1
+    (first, second, third), _ = explained(tmp_path, totals, "ada")
+    assert (first.recorded, second.recorded) == (None, None)
+    assert third.after["sum"] == 8
+    assert third.recorded["sum"] == 35
+
+
+def test_a_key_of_another_type_is_found_by_what_python_shows(tmp_path: Path) -> None:
+    @wallaroo.key_extractor
+    def pair(message: tuple[str, int]) -> tuple[str, int]:
+        return message[0], message[1] % 2
+
+    pipeline = wallaroo.source("numbers", wallaroo.TCPSourceConfig("", 0, decode))
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, encode)
+    built = wallaroo.build_application("Pairs", pipeline.key_by(pair).to(add).to_sink(sink))
+    application = resolve(built)
+    recorded = Recorded(tmp_path, application)
+    recorded.run([("numbers", b"ada 5"), ("numbers", b"ada 4"), ("numbers", b"ada 3")])
+    recorded.close()
+    changes, _ = explained(tmp_path, application, "('ada', 1)")
+    assert [change.after["sum"] for change in changes] == [5, 8]
+    assert UNKNOWN not in [change.before for change in changes]
