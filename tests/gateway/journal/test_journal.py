@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from tests.gateway.harness import finished, outputs, publish
 from tests.gateway.harness import opened as opened_store
 from tests.helpers import PATIENCE_S, wait_until
+from wallaroo.gateway import store as store_module
 from wallaroo.gateway import writer as module
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.entries import MESSAGES
@@ -433,3 +434,19 @@ def test_a_position_is_not_known_without_the_messages_before_it(tmp_path: Path) 
         assert store.journal.reached("lines") == b"0"
         assert list(store.journal.request_keys(0)) == [b"key 0"]
         assert store.journal.stream_positions.last(StreamName(0, "s")) == 1
+
+
+def test_messages_after_a_released_segment_are_read_from_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those before them, whose places were known, are all consumed and gone."""
+    monkeypatch.setattr(store_module, "_RELEASE_EVERY_S", 0.0)
+    with small_segments(4_000), memory_of(0), opened_store(tmp_path) as store:
+        journal = store.journal
+        for chunk in range(1, 60):
+            end = journal.end
+            fill(journal, 100)
+            assert [block.first for block in chunks(journal, end, journal.end)] == [end]
+            process(store, chunk, journal.end)
+            journal.consume(journal.end)
+            store.outbox.forget("run", chunk)

@@ -140,6 +140,9 @@ class Blocks:
         """Forget the messages before *offset*, as far as they are counted apart."""
         while self._counted and self._counted[0][0] <= offset:
             self.stored_bytes -= self._counted.popleft()[1]
+        if not self._counted:  # the segment with the last of these addresses may go
+            del self._firsts[:], self._addresses[:]
+            return
         place = bisect_right(self._firsts, offset) - 1
         if place > 0:
             del self._firsts[:place], self._addresses[:place]
