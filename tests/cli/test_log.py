@@ -203,7 +203,7 @@ def test_what_is_no_state_directory_is_refused(tmp_path: Path) -> None:
 def test_records_of_another_version_are_refused(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wallaroo.cli.log.FORMAT", 0)
+    monkeypatch.setattr("wallaroo.history.records.FORMAT", 0)
     result = show(written)
     assert result.exit_code == 1
     assert "and this version of wallaroo reads format 0" in result.stderr

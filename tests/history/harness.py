@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.dataflow.harness import BUCKETS, Driven
 from tests.gateway.harness import publish
-from tests.helpers import framing_of
+from tests.helpers import framing_of, wait_until
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.outbox.chunks import FinishedChunk
 from wallaroo.gateway.store import Store
@@ -63,11 +63,11 @@ class Recorded:
 
     def tick(self) -> None:
         """Run a reading of the clock as a chunk."""
-        with self.store.writer.changed:
-            self.store.journal.wake(0)
-        assert self.store.journal.flush(10)
-        blocks = list(self.store.journal.read(self.end, self.store.journal.end))
-        assert blocks
+        journal, before = self.store.journal, self.store.journal.end
+        journal.wake(0)
+        wait_until(lambda: journal.end > before, "the tick")
+        assert journal.flush(10)
+        blocks = list(journal.read(self.end, journal.end))
         self._publish(blocks, 1)
 
     @property

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,9 @@ import pytest
 import wallaroo
 from tests import random_applications
 from tests.history.harness import Recorded, explained
+from tests.history.totals import FACTOR, Total, add, decode, encode, name_of, totals
 from wallaroo.dataflow.json_codec import to_plain
+from wallaroo.gateway.journal.clock import Uptime
 from wallaroo.history.differences import ABSENT, is_same
 from wallaroo.history.rerun import UNKNOWN, Change
 from wallaroo.model.application import Application
@@ -70,63 +70,13 @@ def follow_each_other(changes: list[Change]) -> None:
         before = change.after
 
 
-@dataclass
-class Total:
-    sum: int = 0
-    seen: list[int] = field(default_factory=list)
-
-
-FACTOR = [1]
-"""What messages count; stands for code or a service that changes."""
-
-
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def decode(data: bytes) -> tuple[str, int]:
-    name, _, number = data.decode().partition(" ")
-    return name, int(number)
-
-
-@wallaroo.computation_multi(name="split")
-def split(message: tuple[str, int]) -> list[tuple[str, int]]:
-    return [(name, message[1]) for name in message[0].split("+")]
-
-
-@wallaroo.key_extractor
-def name_of(message: tuple[str, int]) -> str:
-    return message[0]
-
-
-@wallaroo.state_computation(name="add", state=Total)
-def add(message: tuple[str, int], total: Total) -> tuple[str, int]:
-    if message[1] < 0:
-        total.seen.append(-1)
-        raise ValueError(message[1])
-    total.sum += FACTOR[0] * message[1]
-    total.seen.append(message[1])
-    return message[0], total.sum
-
-
-@wallaroo.encoder
-def encode(message: tuple[str, int]) -> str:
-    return f"{message[0]}={message[1]};"
-
-
-@pytest.fixture
-def totals() -> Iterator[Application]:
-    pipeline = wallaroo.source("numbers", wallaroo.TCPSourceConfig("", 0, decode))
-    pipeline = pipeline.to(split).key_by(name_of).to(add)
-    sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, encode)
-    yield resolve(wallaroo.build_application("Totals", pipeline.to_sink(sink)))
-    FACTOR[0] = 1
-
-
 def test_a_change_has_its_message_its_path_and_what_came_of_it(
-    tmp_path: Path, totals: Application
+    tmp_path: Path,
 ) -> None:
-    recorded = Recorded(tmp_path, totals)
+    recorded = Recorded(tmp_path, totals())
     recorded.run([("numbers", b"ada 5"), ("numbers", b"bob+ada 2"), ("numbers", b"bob 1")])
     recorded.close()
-    (first, second), _ = explained(tmp_path, totals, "ada")
+    (first, second), _ = explained(tmp_path, totals(), "ada")
     assert first.arrival is not None
     assert (first.arrival.offset, first.arrival.source) == (0, "numbers")
     assert (first.is_new, first.before["sum"]) == (True, 0)
@@ -143,25 +93,27 @@ def test_a_change_has_its_message_its_path_and_what_came_of_it(
 
 
 def test_a_message_that_fails_is_there_with_what_it_changed(
-    tmp_path: Path, totals: Application
+    tmp_path: Path,
 ) -> None:
-    recorded = Recorded(tmp_path, totals)
+    recorded = Recorded(tmp_path, totals())
     recorded.run([("numbers", b"ada 5"), ("numbers", b"ada -2")])
     recorded.close()
-    (_, failed), _ = explained(tmp_path, totals, "ada")
+    (_, failed), _ = explained(tmp_path, totals(), "ada")
     assert failed.error == "ValueError: -2"
     assert (failed.before["seen"], failed.after["seen"]) == ([5], [5, -1])
     assert failed.recorded is None
 
 
-def test_code_that_does_something_else_now_is_told(tmp_path: Path, totals: Application) -> None:
-    recorded = Recorded(tmp_path, totals)
+def test_code_that_does_something_else_now_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = Recorded(tmp_path, totals())
     recorded.run([("numbers", b"ada 5")])
-    FACTOR[0] = 10
+    monkeypatch.setitem(FACTOR, 0, 10)
     recorded.run([("numbers", b"ada 1"), ("numbers", b"ada 2")])
     recorded.close()
-    FACTOR[0] = 1
-    (first, second, third), _ = explained(tmp_path, totals, "ada")
+    monkeypatch.undo()
+    (first, second, third), _ = explained(tmp_path, totals(), "ada")
     assert (first.recorded, second.recorded) == (None, None)
     assert third.after["sum"] == 8
     assert third.recorded["sum"] == 35
@@ -182,3 +134,87 @@ def test_a_key_of_another_type_is_found_by_what_python_shows(tmp_path: Path) -> 
     changes, _ = explained(tmp_path, application, "('ada', 1)")
     assert [change.after["sum"] for change in changes] == [5, 8]
     assert UNKNOWN not in [change.before for change in changes]
+
+
+class Clock:
+    """A wall clock, and how long the machine has been running."""
+
+    def __init__(self) -> None:
+        self.now_ns = 10**18
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def uptime(self) -> Uptime:
+        return Uptime(1, self.now_ns)
+
+
+class Sum(wallaroo.Aggregation[tuple[str, int], list[int], tuple[str, int]]):
+    def initial_accumulator(self) -> list[int]:
+        return [0]
+
+    def update(self, message: tuple[str, int], accumulator: list[int]) -> None:
+        accumulator[0] += message[1]
+
+    def combine(self, one: list[int], other: list[int]) -> list[int]:
+        return [one[0] + other[0]]
+
+    def output(self, key: str, accumulator: list[int]) -> tuple[str, int]:
+        return key, accumulator[0]
+
+
+def applied(*steps: Any) -> Application:
+    pipeline = wallaroo.source("numbers", wallaroo.TCPSourceConfig("", 0, decode))
+    pipeline = pipeline.key_by(name_of)
+    for step in steps:
+        pipeline = pipeline.to(step)
+    sink = wallaroo.TCPSinkConfig("127.0.0.1", 1, encode)
+    return resolve(wallaroo.build_application("Applied", pipeline.to_sink(sink)))
+
+
+def test_the_end_of_a_window_is_a_change_with_its_output(tmp_path: Path) -> None:
+    application = applied(wallaroo.range_windows(wallaroo.seconds(10)).over(Sum))
+    clock = Clock()
+    recorded = Recorded(tmp_path, application, clock=clock, uptime=clock.uptime)
+    recorded.run([("numbers", b"ada 5"), ("numbers", b"bob 1"), ("numbers", b"ada 2")])
+    clock.now_ns += 60 * 10**9
+    recorded.tick()
+    assert recorded.driven.outputs
+    recorded.close()
+    changes, _ = explained(tmp_path, application, "ada")
+    assert [change.recorded for change in changes] == [None, None, None]
+    *_, closed = changes
+    assert closed.arrival is not None
+    assert closed.arrival.source is None
+    assert closed.outputs == [{"$tuple": ["ada", 7]}]
+    assert closed.sent == [("numbers", b"ada=7;")]
+    follow_each_other(changes)
+
+
+def test_a_timer_and_the_end_of_an_idle_entity_are_changes(tmp_path: Path) -> None:
+    def ring(message: tuple[str, int], total: Total, timers: wallaroo.Timers) -> None:
+        total.sum += message[1]
+        timers.set_after(wallaroo.seconds(5), "ring")
+
+    def rung(timer: str, total: Total, _timers: wallaroo.Timers) -> tuple[str, int]:
+        total.seen.append(total.sum)
+        return timer, total.sum
+
+    ringing = wallaroo.state_computation(
+        name="ring", state=Total, on_timer=rung, ttl=wallaroo.seconds(100)
+    )(ring)
+    application = applied(ringing)
+    clock = Clock()
+    recorded = Recorded(tmp_path, application, clock=clock, uptime=clock.uptime)
+    recorded.run([("numbers", b"ada 5"), ("numbers", b"bob 1")])
+    clock.now_ns += 60 * 10**9
+    recorded.tick()
+    clock.now_ns += 600 * 10**9
+    recorded.tick()
+    recorded.run([("numbers", b"ada 1")])
+    recorded.close()
+    changes, _ = explained(tmp_path, application, "ada")
+    assert [change.recorded for change in changes] == [None] * len(changes)
+    assert ("numbers", b"ring=5;") in [sent for change in changes for sent in change.sent]
+    assert changes[-1].is_new
+    assert changes[-1].after["sum"] == 1

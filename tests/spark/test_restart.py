@@ -26,6 +26,10 @@ from tests.spark.harness import (
     run,
     send,
 )
+from wallaroo.cli.options import application_without_addresses
+from wallaroo.gateway.damage import LOG
+from wallaroo.history.explanation import Explanation
+from wallaroo.history.records import records
 from wallaroo.run.background_run import BackgroundRun
 from wallaroo.system.restarts import Restarts
 
@@ -119,6 +123,14 @@ def test_a_stop_and_a_kill_in_mid_stream_lose_and_double_nothing_in_a_moved_dire
             running.process.wait(PATIENCE_S)
         _finish(second, receiver, sender)
     assert not first.exists()
+    # the log tells how each word counted
+    application = application_without_addresses(str(APPS / "word_count"), ())
+    explanation = Explanation(application, records(second / LOG), "x")
+    changes = list(explanation)
+    counts = [change.after["word_totals"]["x"] for change in changes]
+    assert counts == list(range(1, WORDS + 1))
+    assert not any(change.recorded for change in changes)
+    assert not explanation.lacks
 
 
 def test_a_gateway_that_dies_behind_each_batch_is_never_given_up(tmp_path: Path) -> None:

@@ -78,6 +78,14 @@ class _NotKept(Raised):
     """The entity of a message's key was there before the log begins."""
 
 
+class _Debugger(pdb.Pdb):
+    quits = False
+
+    def set_quit(self) -> None:
+        super().set_quit()
+        self.quits = True
+
+
 class Rerun(Run):
     """Runs the messages of publications again.
 
@@ -115,7 +123,7 @@ class Rerun(Run):
         """Whether the entity that a step is about to get is new."""
         self._closing: Change | None = None
         """That of windows that close now."""
-        self._debugger = pdb.Pdb(skip=_NOT_USER_CODE) if debugs else None
+        self._debugger = _Debugger(skip=_NOT_USER_CODE) if debugs else None
 
     def changes(
         self, publication: Publication, wanted: set[Where], touched: Mapping[str, set[Any]]
@@ -220,6 +228,8 @@ class Rerun(Run):
         if where not in self._wanted:
             return super()._compute(pipeline, step, key, message, *timers, about=about)
         change = self._note(pipeline, step, where)
+        if about is not None and timers:  # the message is the name of the timer
+            change.path = [("timer", to_plain(message))]
         try:
             call: Any = super()._compute
             if self._debugger is not None:
@@ -291,6 +301,15 @@ class Rerun(Run):
         return change
 
     def _debugged(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        assert self._debugger is not None
-        debugger = self._debugger
-        return lambda *args, **kwargs: debugger.runcall(call, *args, **kwargs)
+        """Wrap *call*, so that the debugger stops at the first line of user code in it."""
+
+        def debugged(*args: Any, **kwargs: Any) -> Any:
+            debugger = self._debugger
+            assert debugger is not None
+            try:
+                return debugger.runcall(call, *args, **kwargs)
+            finally:
+                if debugger.quits:
+                    raise KeyboardInterrupt
+
+        return debugged

@@ -1,0 +1,110 @@
+"""`wallaroo explain`: what it prints, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.helpers import WORD_COUNT
+from tests.history.harness import Recorded
+from wallaroo.cli.main import main
+from wallaroo.cli.options import application_without_addresses
+from wallaroo.gateway.damage import LOG
+
+SOURCE = "Split and Count"
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> Path:
+    recorded = Recorded(tmp_path, application_without_addresses(str(WORD_COUNT), ()))
+    recorded.run([(SOURCE, b"hello zebra"), (SOURCE, b"zoo zebra")])
+    recorded.run([(SOURCE, b"alpha"), (SOURCE, b"zoo\x1b[2J")])
+    recorded.close()
+    return tmp_path
+
+
+def explain(directory: Path, *arguments: str, given: str = "") -> Result:
+    asked = ["explain", str(WORD_COUNT), *arguments, "--state-dir", str(directory)]
+    return CliRunner().invoke(main, asked, input=given)
+
+
+def test_each_change_is_a_block_of_lines(counted: Path) -> None:
+    done = explain(counted, "z")
+    assert done.exit_code == 0
+    blocks = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert len(blocks) == 4
+    first = done.stdout.splitlines()[:6]
+    assert first[0].startswith("offset 0  20")
+    assert first[0].endswith("from 'Split and Count': b'hello zebra'")
+    assert [line.split(maxsplit=1)[1] for line in first[1:3]] == [
+        "'hello zebra'",
+        "into words            'zebra'",
+    ]
+    assert first[3].endswith("word totals['z'] (new) .word_totals['zebra'] + 1")
+    assert first[4].split() == ["emits", "('zebra',", "1)"]
+    assert first[5].endswith(r"b'zebra => 1\n'")
+    assert "\x1b" not in done.stdout
+
+
+def test_the_latest_changes_are_shown_and_those_up_to_a_message_or_a_time(counted: Path) -> None:
+    done = explain(counted, "z", "--last", "1")
+    assert done.stdout.startswith("offset 3  ")
+    assert done.stderr == "3 earlier changes left out; --last 4 shows all\n"
+    assert explain(counted, "z", "--at", "0").stdout.count("offset") == 1
+    assert explain(counted, "z", "--at", "2100-01-01").stdout.count("offset") == 4
+    refused = explain(counted, "z", "--at", "2001-01-01T00:00:00")
+    assert refused.exit_code == 2
+    assert "has no change of an entity with the key 'z' up to 2001-01-01T00:00:00" in refused.stderr
+    assert (
+        "--at: 'soon' is neither an offset nor a time"
+        in explain(counted, "z", "--at", "soon").stderr
+    )
+
+
+def test_json_has_everything(counted: Path) -> None:
+    done = explain(counted, "z", "--json", "--at", "1", "--last", "1")
+    (change,) = map(json.loads, done.stdout.splitlines())
+    assert change["offset"] == 1
+    assert change["state"] == "word totals"
+    assert change["key"] == "z"
+    assert change["path"][-1] == {"step": "split into words", "message": "zebra"}
+    assert change["before"]["word_totals"] == {"zebra": 1, "zoo": 1}
+    assert change["after"]["word_totals"] == {"zebra": 2, "zoo": 1}
+    assert change["outputs"] == [{"$tuple": ["zebra", 2]}]
+    assert "published" not in change
+
+
+@pytest.mark.parametrize(("typed", "code"), [("continue", 0), ("quit", 130)])
+def test_a_debugger_stops_where_a_function_gets_the_entity(
+    counted: Path, typed: str, code: int
+) -> None:
+    asked = ["explain", str(WORD_COUNT), "a", "--debug", "--state-dir", str(counted)]
+    done = subprocess.run(
+        [sys.executable, "-m", "wallaroo", *asked],
+        input=f"p (word, totals.word_totals)\n{typed}\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stderr
+    assert "application.py" in done.stdout
+    assert "('alpha', {})" in done.stdout
+    assert ("offset 2  " in done.stdout) == (code == 0)
+
+
+def test_what_is_not_there_is_refused_by_name(counted: Path, tmp_path: Path) -> None:
+    refused = explain(counted, "nobody")
+    assert refused.exit_code == 2
+    assert f"the log in {counted / LOG} has no change of an entity with the key 'nobody'" in (
+        refused.stderr
+    )
+    refused = explain(counted, "z", "--state", "totals")
+    assert "there is no state 'totals'; the application has 'word totals'" in refused.stderr
+    refused = explain(tmp_path / "none", "z")
+    assert f"{tmp_path / 'none'} is not a state directory: it contains no log" in refused.stderr

@@ -1,0 +1,104 @@
+"""Explanations from what is kept of the log once its messages are processed."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import wait_until
+from tests.history.harness import Recorded, explained
+from tests.history.totals import totals
+from wallaroo.gateway import store as store_module
+from wallaroo.gateway import writer
+from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.log.log import Log
+from wallaroo.gateway.store import StoreLimits
+from wallaroo.history.rerun import UNKNOWN
+from wallaroo.system import disk_space
+
+ROUNDS = 40
+
+
+@pytest.fixture(autouse=True)
+def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "Log", partial(Log, segment_bytes=4_000))
+    monkeypatch.setattr(store_module, "_RELEASE_EVERY_S", 0.0)
+
+
+def released(directory: Path, keep_bytes: int) -> None:
+    """Run messages for two keys, and let all of them be in the checkpoint."""
+    limits = StoreLimits(JournalLimits(keep_bytes=keep_bytes))
+    recorded = Recorded(directory, totals(), limits=limits)
+    for number in range(ROUNDS):
+        recorded.run([("numbers", b"ada 1"), ("numbers", b"bob+ada %d" % number)])
+        recorded.store.outbox.forget("run", recorded.chunks)
+        recorded.store.journal.consume(recorded.end)
+    before = segments(directory)
+    assert before
+    recorded.store.journal.wake(None)
+    wait_until(lambda: len(segments(directory)) == 1, "the release of segments")
+    recorded.close()
+
+
+def segments(directory: Path, prefix: str = "log-") -> list[Path]:
+    return sorted((directory / LOG).glob(f"{prefix}*"))
+
+
+def test_all_of_it_is_there_if_all_is_kept(tmp_path: Path) -> None:
+    released(tmp_path, 10**9)
+    changes, explanation = explained(tmp_path, totals(), "ada")
+    assert len(changes) == 2 * ROUNDS
+    assert changes[0].is_new
+    assert changes[-1].after["sum"] == ROUNDS + sum(range(ROUNDS))
+    assert not explanation.lacks
+
+
+def test_the_latest_part_is_there_from_the_first_publication_in_it_on(tmp_path: Path) -> None:
+    released(tmp_path, 12_000)
+    assert 0 < sum(file.stat().st_size for file in segments(tmp_path, "kept-")) <= 12_000
+    changes, explanation = explained(tmp_path, totals(), "ada")
+    assert 4 < len(changes) < 2 * ROUNDS
+    assert changes[0].before == UNKNOWN
+    assert explanation.lacks
+    assert UNKNOWN not in [change.before for change in changes[2:]]
+    assert [change.recorded for change in changes] == [None] * len(changes)
+    assert changes[-1].after["sum"] == ROUNDS + sum(range(ROUNDS))
+
+
+def test_nothing_is_kept_unless_it_is_asked_for(tmp_path: Path) -> None:
+    released(tmp_path, 0)
+    assert segments(tmp_path, "kept-") == []
+
+
+def test_what_was_kept_goes_with_a_start_that_keeps_less(tmp_path: Path) -> None:
+    released(tmp_path, 10**9)
+    many = len(segments(tmp_path, "kept-"))
+    Recorded(tmp_path, totals(), limits=StoreLimits(JournalLimits(keep_bytes=12_000))).close()
+    assert 0 < len(segments(tmp_path, "kept-")) < many
+    Recorded(tmp_path, totals()).close()
+    assert segments(tmp_path, "kept-") == []
+
+
+def test_what_is_kept_makes_room_for_messages_when_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released(tmp_path, 10**9)
+    reserved = disk_space.reserved_bytes(tmp_path)
+    kept = len(segments(tmp_path, "kept-"))
+    assert kept > 3
+    missing = kept - 2
+
+    def free(_directory: Path) -> int:
+        gone = kept - len(segments(tmp_path, "kept-"))
+        return reserved + gone - missing
+
+    monkeypatch.setattr(writer, "free_bytes", free)
+    limits = StoreLimits(JournalLimits(keep_bytes=10**9))
+    recorded = Recorded(tmp_path, totals(), limits=limits)
+    recorded.store.journal.submit(0, 1, b"\0\0\0\5ada 1")
+    assert recorded.store.journal.flush(10)
+    assert len(segments(tmp_path, "kept-")) == 2
+    recorded.close()
