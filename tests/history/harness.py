@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.dataflow.harness import BUCKETS, Driven
-from tests.gateway.harness import publish
+from tests.gateway.harness import outputs, publish
 from tests.helpers import framing_of, wait_until
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.outbox.chunks import FinishedChunk
@@ -84,14 +84,22 @@ class Recorded:
             part = blocks[start : start + step]
             self.chunks += 1
             before = {bucket: len(log) for bucket, log in self.driven.logs.items()}
+            sent = {name: len(outputs) for name, outputs in self.driven.outputs.items()}
+            letters = self.driven.tally.set_aside
             self.driven.batch([part])
+            made = [
+                outputs(*self.driven.outputs[sink.name][sent.get(sink.name, 0) :], to=number)
+                for number, sink in enumerate(self.application.sinks)
+                if len(self.driven.outputs[sink.name]) > sent.get(sink.name, 0)
+            ]
+            tally = Tally(set_aside=self.driven.tally.set_aside - letters)
             changes = [
                 (level * BUCKETS + bucket, record)
                 for (level, bucket), log in self.driven.logs.items()
                 for record in log[before[level, bucket] :]
             ]
             end = part[-1].first + part[-1].messages
-            finished.append(FinishedChunk(self.chunks, end, (), Tally(), changes))
+            finished.append(FinishedChunk(self.chunks, end, made, tally, changes))
         publish(self.store, *finished)
 
     def close(self) -> None:

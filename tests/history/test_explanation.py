@@ -14,8 +14,11 @@ from tests import random_applications
 from tests.history.harness import Recorded, explained
 from tests.history.totals import FACTOR, Total, add, decode, encode, name_of, totals
 from wallaroo.dataflow.json_codec import to_plain
+from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.journal.clock import Uptime
 from wallaroo.history.differences import ABSENT, is_same
+from wallaroo.history.records import records
+from wallaroo.history.rehearsal import Rehearsal
 from wallaroo.history.rerun import UNKNOWN, Change
 from wallaroo.model.application import Application
 from wallaroo.resolution.application import resolve
@@ -53,6 +56,11 @@ def test_each_key_of_a_random_application_is_explained(seed: int, tmp_path: Path
             if is_there:
                 explained_here.add((name, key))
     assert explained_here == {(name, key) for name in state for key in state[name]}
+    # the same code, with state that stays as it makes it, comes to the same
+    rehearsal = Rehearsal.of(application, records(tmp_path / LOG))
+    assert rehearsal.messages
+    assert rehearsal.entities.total() == len(explained_here)
+    assert rehearsal.differing_names() == set()
 
 
 def by_entity(changes: list[Change]) -> dict[tuple[str, Any], list[Change]]:

@@ -57,8 +57,8 @@ def test_all_of_it_is_there_if_all_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_latest_part_is_there_from_the_first_publication_in_it_on(tmp_path: Path) -> None:
-    released(tmp_path, 12_000)
-    assert 0 < sum(file.stat().st_size for file in segments(tmp_path, "kept-")) <= 12_000
+    released(tmp_path, 30_000)
+    assert 0 < sum(file.stat().st_size for file in segments(tmp_path, "kept-")) <= 30_000
     changes, explanation = explained(tmp_path, totals(), "ada")
     assert 4 < len(changes) < 2 * ROUNDS
     assert changes[0].before == UNKNOWN
@@ -76,7 +76,7 @@ def test_nothing_is_kept_unless_it_is_asked_for(tmp_path: Path) -> None:
 def test_what_was_kept_goes_with_a_start_that_keeps_less(tmp_path: Path) -> None:
     released(tmp_path, 10**9)
     many = len(segments(tmp_path, "kept-"))
-    Recorded(tmp_path, totals(), limits=StoreLimits(JournalLimits(keep_bytes=12_000))).close()
+    Recorded(tmp_path, totals(), limits=StoreLimits(JournalLimits(keep_bytes=30_000))).close()
     assert 0 < len(segments(tmp_path, "kept-")) < many
     Recorded(tmp_path, totals()).close()
     assert segments(tmp_path, "kept-") == []
@@ -87,12 +87,12 @@ def test_what_is_kept_makes_room_for_messages_when_the_disk_is_full(
 ) -> None:
     released(tmp_path, 10**9)
     reserved = disk_space.reserved_bytes(tmp_path)
-    kept = len(segments(tmp_path, "kept-"))
-    assert kept > 3
-    missing = kept - 2
+    kept = segments(tmp_path, "kept-")
+    missing = len(kept) - 2
+    assert missing > 0
 
     def free(_directory: Path) -> int:
-        gone = kept - len(segments(tmp_path, "kept-"))
+        gone = sum(not file.exists() for file in kept)
         return reserved + gone - missing
 
     monkeypatch.setattr(writer, "free_bytes", free)
@@ -100,5 +100,5 @@ def test_what_is_kept_makes_room_for_messages_when_the_disk_is_full(
     recorded = Recorded(tmp_path, totals(), limits=limits)
     recorded.store.journal.submit(0, 1, b"\0\0\0\5ada 1")
     assert recorded.store.journal.flush(10)
-    assert len(segments(tmp_path, "kept-")) == 2
+    assert [file for file in kept if file.exists()] == kept[missing:]
     recorded.close()

@@ -51,6 +51,12 @@ _LACKS = (
     help="Number of changes, the latest ones.",
 )
 @click.option(
+    "--with",
+    "other",
+    metavar="NEW_APP",
+    help="Run the messages through other code; the state stays as that makes it.",
+)
+@click.option(
     "--debug", is_flag=True, help="Stop in pdb where a function of the application gets the entity."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one per line.")
@@ -62,6 +68,7 @@ def explain(
     state: str | None,
     at: str | None,
     last: int,
+    other: str | None,
     debug: bool,
     as_json: bool,
     app_args: tuple[str, ...],
@@ -81,15 +88,23 @@ def explain(
     Example:
       wallaroo explain apps/word_count z
       wallaroo explain apps/market_spread AAPL --at 1200 --last 3
+      wallaroo explain apps/word_count z --with new/word_count
     """  # noqa: D301  (click reads \b)
     limit = _limit(at)
     with reported_exits(), _stdout(reserved=not debug) as write:
-        application, directory = log_of_application(app, app_args, state_dir)
+        application, directory = log_of_application(app, app_args, state_dir, other)
         if state is not None and state not in application.partitions:
             names = ", ".join(map(repr, application.partitions))
             msg = f"there is no state {state!r}; the application has {names or 'none'}"
             raise UsageError(msg)
-        explanation = Explanation(application, records(directory), key, state, debugs=debug)
+        explanation = Explanation(
+            application,
+            records(directory),
+            key,
+            state,
+            is_other=other is not None,
+            debugs=debug,
+        )
         latest: deque[Change] = deque(maxlen=last)
         count = 0
         for change in explanation:

@@ -76,14 +76,20 @@ def saved_of_application(
 
 
 def log_of_application(
-    app: str, app_args: tuple[str, ...], state_dir: Path | None
+    app: str, app_args: tuple[str, ...], state_dir: Path | None, other: str | None = None
 ) -> tuple[Application, Path]:
     """The application, and the directory of its log, in *state_dir* or where it is by default.
+
+    Args:
+        app: The application.
+        app_args: Its arguments.
+        state_dir: Its state directory.
+        other: Other code for it, which is loaded in its place.
 
     Raises:
         UsageError: There is none.
     """
-    application = application_without_addresses(app, app_args)
+    application = application_without_addresses(other or app, app_args)
     state_dir = state_dir or default_state_dir(ApplicationRef(app), application.name)
     directory = state_dir / LOG
     if not directory.exists():

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from wallaroo.codecs.waiting import without_waiting
-from wallaroo.dataflow.entities import EntitySerializer
-from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.state_records import unpacked_changes
+from wallaroo.dataflow.look_ups import keys_written
 from wallaroo.gateway.log.records import Record
 from wallaroo.history.differences import is_same
-from wallaroo.history.publications import Publication, Publications
-from wallaroo.history.rerun import UNKNOWN, Change, Rerun, Where
+from wallaroo.history.publications import Publication
+from wallaroo.history.replay import Replay, Touched
+from wallaroo.history.rerun import UNKNOWN, Change, Where
 from wallaroo.model.application import Application
 
 
@@ -24,14 +22,14 @@ class Explanation:
     """The changes of the entities of a key, from the records of a log; an iterator.
 
     Args:
-        application: The application.
+        application: The application, or other code for it.
         records: The records, from the oldest one on.
         key: The key, as text or as Python shows it.
         state: Name of the state; None for all that have the key.
+        is_other: Whether it is other code: then state stays as this code makes it.
         debugs: Whether a debugger stops in functions that get such an entity.
 
     Attributes:
-        found: The entities that were changed.
         lacks: Whether something was not explained because the log does not go back far enough.
     """
 
@@ -42,31 +40,23 @@ class Explanation:
         key: str,
         state: str | None = None,
         *,
+        is_other: bool = False,
         debugs: bool = False,
     ) -> None:
-        self._publications = Publications(records)
-        program = Program(application, 1)
-        self._serializer = EntitySerializer.of(program)
-        self._bucket = self._serializer.read(())
-        self._seen: set[Where] = set()
-        """The entities that the log says something of, so far."""
+        self._replay = Replay(application, records, stays=is_other, debugs=debugs)
+        self._is_other = is_other
         self._key, self._state = key, state
-        self._rerun = Rerun(application, program, self._bucket, self._is_known, debugs=debugs)
-        self._states = frozenset(application.partitions)
-        self.found: dict[Where, int] = {}
+        states = self._replay.numbers
+        self._named = {
+            (name, known) for name in states if state in {name, None} for known in keys_written(key)
+        }
         self.lacks = False
 
     def __iter__(self) -> Iterator[Change]:
-        with without_waiting():
-            for publication in self._publications:
-                yield from self._changes(publication)
+        for publication, touched in self._replay:
+            yield from self._changes(publication, touched)
 
-    def _changes(self, publication: Publication) -> Iterator[Change]:
-        touched: dict[str, set[object]] = {}
-        for record in publication.changes:
-            for name, changes in unpacked_changes(record).items():
-                if name in self._states:
-                    touched.setdefault(name, set()).update(changes.all_keys())
+    def _changes(self, publication: Publication, touched: Touched) -> Iterator[Change]:
         wanted = {
             (name, key)
             for name, keys in touched.items()
@@ -74,19 +64,15 @@ class Explanation:
             for key in keys
             if key == self._key or (type(key) is not str and self._key in _texts(key))
         }
+        if self._is_other:
+            wanted |= self._named
         made: list[Change] = []
-        begun = {where: self._rerun.entity(where) for where in wanted}
+        begun = {where: self._replay.made(where) for where in wanted}
         if wanted:
-            begins = self._publications.begins or 0
-            if publication.start >= begins:
-                made = self._rerun.changes(publication, wanted, touched)
-        ended = {where: self._rerun.entity(where) for where in wanted}
-        for record in publication.changes:
-            self._serializer.apply(record, self._bucket)
-        if not self._publications.is_whole:
-            self._seen.update((name, key) for name, keys in touched.items() for key in keys)
+            made = self._replay.run(publication, wanted, touched)
+        ended = {where: self._replay.made(where) for where in wanted}
+        self._replay.settle(publication, touched, wanted)
         for where in wanted:
-            self.found[where] = self.found.get(where, 0) + 1
             self._compare(where, begun[where], ended[where], made)
         yield from made
 
@@ -105,12 +91,14 @@ class Explanation:
             ended: What it is after the messages have run again.
             made: The changes of all entities; its own is added if there is none.
         """
-        recorded = self._rerun.entity(where)
+        recorded = self._replay.published(where)
         own = [change for change in made if change.where == where]
         if own and is_same(own[-1].after if ended == UNKNOWN else ended, recorded):
             return
         if not own:
             if is_same(begun, recorded):  # only the times of its key have changed
+                return
+            if self._is_other:
                 return
             own = [Change(where, None, before=begun, after=recorded)]
             made += own
@@ -119,9 +107,6 @@ class Explanation:
         else:
             own[-1].recorded = recorded
         self.lacks = self.lacks or begun == UNKNOWN
-
-    def _is_known(self, where: Where) -> bool:
-        return self._publications.is_whole or where in self._seen
 
 
 def _texts(key: object) -> tuple[str, str]:

@@ -10,18 +10,21 @@ from wallaroo.gateway.contents import tables_in
 from wallaroo.gateway.entries import (
     MESSAGES,
     NOTED,
+    OUTPUTS,
     PUBLISHED,
     Messages,
     block_of,
     changes_in,
     messages_in,
     noted_in,
+    outputs_in,
+    piece_in,
     published_in,
 )
 from wallaroo.gateway.log.records import SNAPSHOT, Record
 from wallaroo.gateway.numbering import Renumbering
 from wallaroo.history.records import names_from
-from wallaroo.wire.records import Block
+from wallaroo.wire.records import Block, Outputs
 
 
 class Publication(NamedTuple):
@@ -38,6 +41,10 @@ class Publication(NamedTuple):
     place of the index of a source is its name."""
     changes: list[bytes]
     """Records of the changed entities."""
+    outputs: list[tuple[str, Outputs]]
+    """Outputs by the name of their sink."""
+    letters: int
+    """How many messages became dead letters, or were dropped in their place."""
 
 
 class Publications:
@@ -55,6 +62,7 @@ class Publications:
         self._records = records
         self._names = Renumbering()
         self._waiting: deque[Block] = deque()
+        self._outputs: list[tuple[str, Outputs]] = []
         self._end = 0
         self.begins: int | None = None
         self.is_whole = False
@@ -66,6 +74,9 @@ class Publications:
                 self._begin(record)
             if record.kind == MESSAGES:
                 self._add(record)
+            elif record.kind == OUTPUTS:
+                piece = self._names.piece(piece_in(record.payload)[0])
+                self._outputs.append((str(piece.sink), outputs_in(record.payload, 0)))
             elif record.kind == NOTED and "moved" in noted_in(record.payload):
                 self._waiting.clear()  # they come again, under other offsets
             elif record.kind == PUBLISHED:
@@ -95,6 +106,8 @@ class Publications:
             if block.first + block.messages > entry.end:
                 self._waiting.appendleft(block)
                 break
-        self._end = entry.end
+        self._end, outputs, self._outputs = entry.end, self._outputs, []
         changes = [change for _, _, change in changes_in(record.payload)]
-        return Publication(start, entry.end, entry.more["at"], blocks, changes)
+        letters = entry.tally.set_aside
+        at_ns = entry.more["at"]
+        return Publication(start, entry.end, at_ns, blocks, changes, outputs, letters)

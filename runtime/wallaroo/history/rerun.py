@@ -23,6 +23,7 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.endpoints import Source
+from wallaroo.model.timing import KeyTime
 from wallaroo.testing._run import Raised, Run
 from wallaroo.testing._watched_entities import Suspects
 from wallaroo.user_code.exceptions import describe_error
@@ -94,7 +95,12 @@ class Rerun(Run):
         program: The same, in stages.
         bucket: Its entities as of the publication before; they are changed.
         is_known: Whether a key that is not among them had no entity.
-        debugs: Whether a debugger stops in functions that get an entity of the key in question.
+        stays: Whether entities stay as they are made here from one publication to the next.
+        debugs: Whether a debugger stops in functions that get an entity in question.
+
+    Attributes:
+        dead_letters: How many messages failed.
+        lacking: How many calls were left out because their entity was there before the log begins.
     """
 
     def __init__(
@@ -104,9 +110,14 @@ class Rerun(Run):
         bucket: Bucket,
         is_known: Callable[[Where], bool],
         *,
+        stays: bool = False,
         debugs: bool = False,
     ) -> None:
         super().__init__(application, Suspects())
+        self._stays = stays
+        self.dead_letters = self.lacking = 0
+        self.on_sent: Callable[[str, bytes], None] = lambda _sink, _output: None
+        """Called with each output, and the name of its sink."""
         self._program, self._bucket, self._is_known = program, bucket, is_known
         self._sources = {source.name: source for source in self._application.sources}
         self._numbers = program.partition_numbers
@@ -136,11 +147,13 @@ class Rerun(Run):
             touched: Keys of all entities that it changed, by state.
         """
         self._wanted, self._touched, self._changes = wanted, touched, []
-        for name, number in self._numbers.items():
+        for name, number in () if self._stays else self._numbers.items():
             if self._times.contains(name):
-                times = self._bucket.times
-                known = ((key, times.get((number, key))) for key in touched.get(name, ()))
-                self._times.set(name, {key: time for key, time in known if time is not None})
+                times = self._times.of(name)
+                times.clear()
+                for key in touched.get(name, ()):
+                    if (time := self._bucket.times.get((number, key))) is not None:
+                        times[key] = time
         for block in publication.blocks:
             held = dict(block.held)
             if block.source == TICK_SOURCE:
@@ -154,6 +167,15 @@ class Rerun(Run):
                     if publication.start <= offset < publication.end:
                         self._takes(source, offset, block.arrived_ns, by_event, payload)
         return self._changes
+
+    def begin_with(self, where: Where, entity: Any, time: KeyTime | None) -> None:
+        """Let an entity be there that this code has not made."""
+        name, key = where
+        if key not in self.result.state[name]:
+            self.result.state[name][key] = entity
+            self._soonest = 0
+            if time is not None:
+                self._times.of(name)[key] = time
 
     def entity(self, where: Where) -> Any:
         """The entity of a key, in plain form."""
@@ -172,7 +194,8 @@ class Rerun(Run):
 
     def _reads_clock(self, offset: int, now_ns: int) -> None:
         self._begin(Arrival(offset, now_ns, None))
-        self._soonest = 0
+        if not self._stays:
+            self._soonest = 0
         self.advance_clock(now_ns)
 
     def _begin(self, arrival: Arrival) -> None:
@@ -191,6 +214,8 @@ class Rerun(Run):
 
     def _waiting(self, name: str) -> Iterable[tuple[Any, Any]]:
         entities = self.result.state[name]
+        if self._stays:
+            return entities.items()
         return [(key, entities[key]) for key in self._touched.get(name, ()) if key in entities]
 
     def _run_branch(self, pipeline: Pipeline, branch: Branch, key: Any, message: Any) -> None:
@@ -211,6 +236,7 @@ class Rerun(Run):
         if key not in self.result.state[step.partition] and not self._is_known(where):
             if where in self._wanted:
                 self._note(pipeline, step, where)
+            self.lacking += 1
             raise _NotKept
         self._made = key not in self.result.state[step.partition]
         super()._find_or_create(pipeline, step, key, message)
@@ -277,12 +303,15 @@ class Rerun(Run):
         by_sink, change = self.result.by_sink, self._change
         before = {name: len(outputs) for name, outputs in by_sink.items()}
         super()._send(pipeline, branch, message)
-        if change is not None:
-            for name, outputs in by_sink.items():
-                change.sent += [(name, output) for output in outputs[before[name] :]]
+        for name, outputs in by_sink.items():
+            for output in outputs[before[name] :]:
+                self.on_sent(name, output)
+                if change is not None:
+                    change.sent.append((name, output))
 
     def _set_aside(self, pipeline: Pipeline, step: str, message: Any, error: BaseException) -> None:
         super()._set_aside(pipeline, step, message, error)
+        self.dead_letters += 1
         if self._change is not None:
             where = "" if step == self._change.step else f"{step}: "
             self._change.error = f"{where}{describe_error(self.result.set_aside[-1][3])}"

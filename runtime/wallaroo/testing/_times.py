@@ -40,9 +40,9 @@ class SimulatedTimes:
                 if isinstance(step, StateCompute) and step.on_timer is not None:
                     self._owners.setdefault(step.partition, (pipeline, step, rest))
 
-    def set(self, state: str, times: dict[Any, KeyTime]) -> None:
-        """Let the keys of *state* have these *times*, and no others any."""
-        self._times[state] = times
+    def of(self, state: str) -> dict[Any, KeyTime]:
+        """The times of *state* by key, which can be changed."""
+        return self._times[state]
 
     def contains(self, state: str) -> bool:
         """Whether *state* has timers or a time to live."""

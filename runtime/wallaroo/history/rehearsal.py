@@ -1,0 +1,133 @@
+"""Other code over the messages of a log: what it would have sent, and made of the state."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from wallaroo.gateway.log.records import Record
+from wallaroo.history.differences import Difference, differences
+from wallaroo.history.replay import Replay
+from wallaroo.history.rerun import UNKNOWN
+from wallaroo.model.application import Application
+from wallaroo.user_code.exceptions import short_repr
+from wallaroo.wire.records import Outputs
+
+_SUBSCRIPT = re.compile(r"\[[^\]]*\]")
+
+
+class Kind(NamedTuple):
+    """Differences of entities that are alike."""
+
+    state: str
+    place: str
+    """Where in the entity, with `[…]` for any key or index."""
+
+
+class Example(NamedTuple):
+    """One of the differences of a kind."""
+
+    key: Any
+    difference: Difference
+
+
+@dataclass
+class OfSink:
+    """The outputs of a sink."""
+
+    same: int = 0
+    missing: Counter[bytes] = field(default_factory=Counter)
+    """Outputs that were published and would not be sent."""
+    further: Counter[bytes] = field(default_factory=Counter)
+    """Outputs that would be sent and were not published."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether there are any."""
+        return bool(self.missing or self.further)
+
+
+@dataclass
+class Rehearsal:
+    """What other code makes of the messages in a log; see `of`."""
+
+    messages: int = 0
+    """Messages and readings of the clock."""
+    sinks: dict[str, OfSink] = field(default_factory=dict)
+    """Outputs by the name of their sink; empty if the log does not begin with the first message,
+    because some are due to entities that are not known."""
+    entities: Counter[str] = field(default_factory=Counter)
+    """Entities that are compared, by state."""
+    differing: Counter[str] = field(default_factory=Counter)
+    """Those that differ."""
+    kinds: Counter[Kind] = field(default_factory=Counter)
+    """Differences by kind."""
+    examples: dict[Kind, Example] = field(default_factory=dict)
+    letters: tuple[int, int] = (0, 0)
+    """Dead letters then, and with the other code."""
+    is_whole: bool = True
+    """Whether the log begins with the first message."""
+
+    @classmethod
+    def of(cls, application: Application, records: Iterable[Record]) -> Rehearsal:
+        """Run *application* over the messages in the *records* of a log."""
+        replay, found = Replay(application, records, stays=True), cls()
+        sinks = {sink.name: sink for sink in application.output_sinks}
+        published: dict[str, Counter[bytes]] = {name: Counter() for name in sinks}
+        made: dict[str, Counter[bytes]] = {name: Counter() for name in sinks}
+        replay.rerun.on_sent = lambda sink, output: made[sink].update((output,))
+        letters = 0
+        for publication, touched in replay:
+            replay.run(publication, set(), touched)
+            changed = {(name, key) for name, keys in touched.items() for key in keys}
+            replay.settle(publication, touched, changed)
+            found.messages += publication.end - publication.start
+            letters += publication.letters
+            for name, outputs in publication.outputs:
+                counter = published.setdefault(name, Counter())
+                value = sinks[name].value if name in sinks else bytes
+                counter.update(map(value, _each(outputs)))
+        found.is_whole = replay.publications.is_whole
+        found.letters = (letters, replay.rerun.dead_letters)
+        if found.is_whole:
+            found._compare_outputs(published, made)
+        found._compare_entities(replay)
+        return found
+
+    def differing_names(self) -> set[str]:
+        """Names of the sinks and states that differ."""
+        return {name for name, of in self.sinks.items() if of.differs} | set(self.differing)
+
+    def _compare_outputs(
+        self, published: Mapping[str, Counter[bytes]], made: Mapping[str, Counter[bytes]]
+    ) -> None:
+        for name, then in published.items():
+            now = made.get(name, Counter())
+            self.sinks[name] = OfSink((then & now).total(), then - now, now - then)
+
+    def _compare_entities(self, replay: Replay) -> None:
+        for where in sorted(replay.all_entities(), key=lambda one: (one[0], short_repr(one[1]))):
+            now, then = replay.made(where), replay.published(where)
+            if UNKNOWN in (now, then):
+                continue
+            state, key = where
+            self.entities[state] += 1
+            found = list(differences(then, now))
+            self.differing[state] += bool(found)
+            for kind in {Kind(state, _SUBSCRIPT.sub("[…]", one.place)): one for one in found}:
+                self.kinds[kind] += 1
+            for one in found:
+                kind = Kind(state, _SUBSCRIPT.sub("[…]", one.place))
+                self.examples.setdefault(kind, Example(key, one))
+        self.differing = +self.differing
+
+
+def _each(outputs: Outputs) -> Iterable[bytes]:
+    end = 0
+    for length in array("I", outputs.lengths):
+        yield outputs.data[end : end + length]
+        end += length

@@ -1,0 +1,102 @@
+"""`wallaroo rehearse`, and `wallaroo explain --with`: other code over recorded messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.helpers import WORD_COUNT
+from tests.history.harness import Recorded
+from wallaroo.cli.main import main
+from wallaroo.cli.options import application_without_addresses
+
+SOURCE = "Split and Count"
+CODE = (WORD_COUNT / "application.py").read_text()
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    (tmp_path / "state").mkdir()
+    recorded = Recorded(tmp_path / "state", application_without_addresses(str(WORD_COUNT), ()))
+    recorded.run([(SOURCE, b"hello zebra"), (SOURCE, b"zoo Zebra")])
+    recorded.run([(SOURCE, b"alpha\xff"), (SOURCE, b"it's")])
+    recorded.close()
+    return tmp_path / "state"
+
+
+def changed(directory: Path, old: str, new: str) -> str:
+    """An application with changed code."""
+    assert old in CODE
+    (directory / "new").mkdir()
+    file = directory / "new" / "application.py"
+    file.write_text(CODE.replace(old, new))
+    return str(file.parent)
+
+
+def call(command: str, app: str, state_dir: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, [command, app, *arguments, "--state-dir", str(state_dir)])
+
+
+def test_the_same_code_comes_to_the_same(state_dir: Path) -> None:
+    done = call("rehearse", str(WORD_COUNT), state_dir)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines() == [
+        "4 messages run again",
+        "sink 'Split and Count': 5 outputs alike",
+        "state 'word totals': 3 of 3 entities alike",
+        "dead letters: 1 then, 1 now",
+    ]
+
+
+def test_differences_are_shown_by_kind_with_an_example(state_dir: Path, tmp_path: Path) -> None:
+    app = changed(tmp_path, "line.lower()", "line")
+    done = call("rehearse", app, state_dir)
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [
+        "4 messages run again",
+        "sink 'Split and Count': 4 outputs alike, 1 output missing, 1 output further",
+        r"  published, not now: b'zebra => 2\n'",
+        r"  now, not published: b'Zebra => 1\n'",
+        "state 'word totals': 2 of 4 entities alike, 2 differ",
+        "  as a whole: 1 entity, such as '!': + WordTotals(word_totals={'Zebra': 1})",
+        "  .word_totals[…]: 1 entity, such as 'z': .word_totals['zebra'] 2 → 1",
+        "dead letters: 1 then, 1 now",
+    ]
+
+
+def test_differences_that_are_expected_are_no_failure(state_dir: Path, tmp_path: Path) -> None:
+    app = changed(tmp_path, "line.lower()", "line")
+    one = ("--expect", "word totals")
+    assert call("rehearse", app, state_dir, *one).exit_code == 1
+    assert call("rehearse", app, state_dir, *one, "--expect", SOURCE).exit_code == 0
+    refused = call("rehearse", app, state_dir, "--expect", "totals")
+    assert refused.exit_code == 2
+    assert "there is no sink or state 'totals'; the application has 'Split and Count'" in (
+        refused.stderr
+    )
+
+
+def test_entities_that_the_code_cannot_load_are_told(state_dir: Path, tmp_path: Path) -> None:
+    app = changed(tmp_path, "WordTotals", "Totals")
+    for done in (call("rehearse", app, state_dir), call("explain", app, state_dir, "h")):
+        assert done.exit_code == 1
+        assert "state 'word totals', key 'h': the entity, of class application.WordTotals" in (
+            done.stderr
+        )
+
+
+def test_a_key_is_explained_with_other_code(state_dir: Path, tmp_path: Path) -> None:
+    app = changed(tmp_path, "line.lower()", "line")
+    done = call("explain", str(WORD_COUNT), state_dir, "!", "--with", app, "--json")
+    (change,) = map(json.loads, done.stdout.splitlines())
+    assert change["path"][-1]["message"] == "Zebra"
+    assert change["published"] == {"$absent": True}
+    done = call("explain", str(WORD_COUNT), state_dir, "z", "--with", app)
+    *_, last = done.stdout.splitlines()
+    assert last.split(maxsplit=1) == [
+        "but",
+        "the application has published another state: .word_totals['zebra'] 1 → 2",
+    ]
