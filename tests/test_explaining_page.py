@@ -1,0 +1,52 @@
+"""The examples of the page about explaining state, as they are printed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.history.harness import Recorded
+from wallaroo.cli import explain, rehearse
+from wallaroo.cli.main import main
+from wallaroo.cli.options import application_without_addresses
+
+PAGE = (Path(__file__).parents[1] / "docs" / "explaining.md").read_text()
+(CODE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+CONSOLES = re.findall(r"```console\n\$ wallaroo (\w+) [^\n]*\n(.*?)```", PAGE, re.DOTALL)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "orders.py").write_text(CODE)
+    assert "totals.sum += number\n" in CODE
+    changed = CODE.replace("+= number\n", "+= min(number, 10)\n")
+    (tmp_path / "new" / "orders.py").write_text(changed)
+    application = application_without_addresses(str(tmp_path / "orders.py"), ())
+    recorded = Recorded(tmp_path / "state", application)
+    recorded.run([("orders", b"ada 20"), ("orders", b"bob 3"), ("orders", b"ada 7")])
+    recorded.close()
+    return tmp_path
+
+
+@pytest.mark.parametrize(("command", "shown"), CONSOLES)
+def test_the_commands_print_what_the_page_shows(command: str, shown: str, directory: Path) -> None:
+    app, key = ("orders.py", ["ada"]) if command == "explain" else ("new/orders.py", [])
+    asked = [command, str(directory / app), *key, "--state-dir", str(directory / "state")]
+    done = CliRunner().invoke(main, asked)
+    printed, _, echoed = shown.partition("$ echo $?\n")
+    assert _TIME.sub("TIME", done.stdout) == _TIME.sub("TIME", printed)
+    assert done.exit_code == int(echoed or 0)
+
+
+def test_the_options_are_those_of_the_command() -> None:
+    named = set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--keep-messages-gib"}
+    of_explain = {name for one in explain.explain.params for name in one.opts}
+    of_rehearse = {name for one in rehearse.rehearse.params for name in one.opts}
+    assert named <= of_explain | of_rehearse
+    assert {name for name in of_explain if name.startswith("--")} - named == set()
