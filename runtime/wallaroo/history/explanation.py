@@ -1,4 +1,4 @@
-"""Why the entities of a key are what they are: the messages that made them, run again.
+"""Explanations of the state of a key: the messages that made it, run again.
 
 What the application has published is the truth. Messages are run again from the published state
 before them, so what they did to an entity can be shown one by one; where that ends elsewhere than
