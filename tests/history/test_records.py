@@ -28,12 +28,13 @@ def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "_RELEASE_EVERY_S", 0.0)
 
 
-def released(directory: Path, keep_bytes: int) -> None:
+def released(directory: Path, keep_bytes: int, padding: int = 0) -> None:
     """Run messages for two keys, and let all of them be in the checkpoint."""
     limits = StoreLimits(JournalLimits(keep_bytes=keep_bytes))
     recorded = Recorded(directory, totals(), limits=limits)
     for number in range(ROUNDS):
-        recorded.run([("numbers", b"ada 1"), ("numbers", b"bob+ada %d" % number)])
+        padded = b" " * padding
+        recorded.run([("numbers", b"ada 1"), ("numbers", b"bob+ada %d" % number + padded)])
         recorded.store.outbox.forget("run", recorded.chunks)
         recorded.store.journal.consume(recorded.end)
     before = segments(directory)
@@ -56,8 +57,12 @@ def test_all_of_it_is_there_if_all_is_kept(tmp_path: Path) -> None:
     assert not explanation.lacks
 
 
-def test_the_latest_part_is_there_from_the_first_publication_in_it_on(tmp_path: Path) -> None:
-    released(tmp_path, 30_000)
+@pytest.mark.parametrize("padding", [0, 700, 1_500, 3_000])
+def test_the_latest_part_is_there_from_the_first_publication_in_it_on(
+    tmp_path: Path, padding: int
+) -> None:
+    """Its messages may be in a part that is gone."""
+    released(tmp_path, 30_000, padding)
     assert 0 < sum(file.stat().st_size for file in segments(tmp_path, "kept-")) <= 30_000
     changes, explanation = explained(tmp_path, totals(), "ada")
     assert 4 < len(changes) < 2 * ROUNDS
@@ -66,6 +71,17 @@ def test_the_latest_part_is_there_from_the_first_publication_in_it_on(tmp_path: 
     assert UNKNOWN not in [change.before for change in changes[2:]]
     assert [change.recorded for change in changes] == [None] * len(changes)
     assert changes[-1].after["sum"] == ROUNDS + sum(range(ROUNDS))
+
+
+def test_what_is_kept_before_a_gap_is_removed(tmp_path: Path) -> None:
+    released(tmp_path, 10**9)
+    kept = segments(tmp_path, "kept-")
+    kept[-3].unlink()
+    changes, explanation = explained(tmp_path, totals(), "ada")
+    assert 0 < len(changes) < 2 * ROUNDS
+    assert explanation.lacks
+    Recorded(tmp_path, totals(), limits=StoreLimits(JournalLimits(keep_bytes=10**9))).close()
+    assert segments(tmp_path, "kept-")[:2] == kept[-2:]
 
 
 def test_nothing_is_kept_unless_it_is_asked_for(tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ class Publication(NamedTuple):
     at_ns: int
     """Wall clock when they were published, in nanoseconds since the Unix epoch."""
     blocks: list[Block]
-    """Blocks with these messages and readings of the clock, and perhaps others around them; in the
-    place of the index of a source is its name."""
+    """These messages, and readings of the clock; in the place of the index of a source is its
+    name."""
     changes: list[bytes]
     """Records of the changed entities."""
     outputs: list[tuple[str, Outputs]]
@@ -100,12 +100,8 @@ class Publications:
 
     def _published(self, record: Record) -> Publication:
         entry, start, blocks = published_in(record.payload), self._end, list[Block]()
-        while self._waiting and self._waiting[0].first < entry.end:
-            block = self._waiting.popleft()
-            blocks.append(block)
-            if block.first + block.messages > entry.end:
-                self._waiting.appendleft(block)
-                break
+        while self._waiting and self._waiting[0].first < entry.end:  # chunks have whole blocks
+            blocks.append(self._waiting.popleft())
         self._end, outputs, self._outputs = entry.end, self._outputs, []
         changes = [change for _, _, change in changes_in(record.payload)]
         letters = entry.tally.set_aside

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from wallaroo.gateway.log.records import Record
 from wallaroo.history.differences import Difference, differences
 from wallaroo.history.replay import Replay
-from wallaroo.history.rerun import UNKNOWN
 from wallaroo.model.application import Application
 from wallaroo.user_code.exceptions import short_repr
 from wallaroo.wire.records import Outputs
@@ -112,8 +111,6 @@ class Rehearsal:
     def _compare_entities(self, replay: Replay) -> None:
         for where in sorted(replay.all_entities(), key=lambda one: (one[0], short_repr(one[1]))):
             now, then = replay.made(where), replay.published(where)
-            if UNKNOWN in (now, then):
-                continue
             state, key = where
             self.entities[state] += 1
             found = list(differences(then, now))

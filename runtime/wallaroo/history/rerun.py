@@ -157,15 +157,13 @@ class Rerun(Run):
         for block in publication.blocks:
             held = dict(block.held)
             if block.source == TICK_SOURCE:
-                if publication.start <= block.first < publication.end:
-                    by_event = max(held.values(), default=0) if self._program.by_event else 0
-                    self._reads_clock(block.first, block.arrived_ns - by_event)
+                by_event = max(held.values(), default=0) if self._program.by_event else 0
+                self._reads_clock(block.first, block.arrived_ns - by_event)
             elif (source := self._sources.get(str(block.source))) is not None:
                 by_event = held.get(block.source, 0) if self._program.by_event else 0
                 payloads = source.framing.split(block.data)
                 for offset, payload in enumerate(payloads, block.first):
-                    if publication.start <= offset < publication.end:
-                        self._takes(source, offset, block.arrived_ns, by_event, payload)
+                    self._takes(source, offset, block.arrived_ns, by_event, payload)
         return self._changes
 
     def begin_with(self, where: Where, entity: Any, time: KeyTime | None) -> None:

@@ -148,7 +148,7 @@ def kept_segments(disk: Disk, directory: Path, following: Head) -> tuple[list[Pa
             break
         head = parsed_head(content(disk, descriptor, HEAD_BYTES), files[-1])
         disk.close(descriptor)
-        if head is None or head.name != following.name:
+        if head is None:
             break
         found.insert(0, files.pop())
         following = head
