@@ -14,7 +14,7 @@ from wallaroo.gateway.log.records import Record
 from wallaroo.history.differences import is_same
 from wallaroo.history.publications import Publication
 from wallaroo.history.replay import Replay, Touched
-from wallaroo.history.rerun import UNKNOWN, Change, Where
+from wallaroo.history.rerun import UNKNOWN, Change, Snapshot, Where
 from wallaroo.model.application import Application
 
 
@@ -79,8 +79,8 @@ class Explanation:
     def _compare(
         self,
         where: Where,
-        begun: object,
-        ended: object,
+        begun: Snapshot,
+        ended: Snapshot,
         made: list[Change],
     ) -> None:
         """Add to what was *made* what was published of an entity, if it is something else.
@@ -93,20 +93,20 @@ class Explanation:
         """
         recorded = self._replay.published(where)
         own = [change for change in made if change.where == where]
-        if own and is_same(own[-1].after if ended == UNKNOWN else ended, recorded):
+        if own and is_same(own[-1].after if ended.plain == UNKNOWN else ended.plain, recorded):
             return
         if not own:
-            if is_same(begun, recorded):  # only the times of its key have changed
+            if is_same(begun.plain, recorded):  # only the times of its key have changed
                 return
             if self._is_other:
                 return
-            own = [Change(where, None, before=begun, after=recorded)]
+            own = [Change(where, None, begun=begun, ended=Snapshot(recorded))]
             made += own
-        elif ended == UNKNOWN:
-            own[-1].after = recorded
+        elif ended.plain == UNKNOWN:
+            own[-1].ended = Snapshot(recorded)
         else:
             own[-1].recorded = recorded
-        self.lacks = self.lacks or begun == UNKNOWN
+        self.lacks = self.lacks or begun.plain == UNKNOWN
 
 
 def _texts(key: object) -> tuple[str, str]:

@@ -110,7 +110,7 @@ class Rehearsal:
 
     def _compare_entities(self, replay: Replay) -> None:
         for where in sorted(replay.all_entities(), key=lambda one: (one[0], short_repr(one[1]))):
-            now, then = replay.made(where), replay.published(where)
+            now, then = replay.made(where).plain, replay.published(where)
             state, key = where
             self.entities[state] += 1
             found = list(differences(then, now))

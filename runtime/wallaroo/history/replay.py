@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from wallaroo.codecs.waiting import without_waiting
-from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.dataflow.program import Program
@@ -15,7 +14,7 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.log.records import Record
 from wallaroo.history.differences import ABSENT
 from wallaroo.history.publications import Publication, Publications
-from wallaroo.history.rerun import UNKNOWN, Change, Rerun, Where
+from wallaroo.history.rerun import UNKNOWN, Change, Rerun, Snapshot, Where
 from wallaroo.model.application import Application
 
 Touched = dict[str, set[Any]]
@@ -87,13 +86,16 @@ class Replay:
             if (one.state, one.key) in wanted:
                 raise RuntimeFailure(str(one))
 
-    def made(self, where: Where) -> Any:
-        """An entity as messages that were run again have made it, in plain form."""
-        return self._plain(self._made, where)
+    def made(self, where: Where) -> Snapshot:
+        """An entity as messages that were run again have made it."""
+        return self.rerun.snapshot(where)
 
     def published(self, where: Where) -> Any:
         """An entity as it was published last, in plain form."""
-        return self._plain(self._published, where)
+        entity = self._published.entities[self.numbers[where[0]]].get(where[1], ABSENT)
+        if entity is not ABSENT:
+            return to_plain(entity)
+        return ABSENT if self._is_known(where) else UNKNOWN
 
     def all_entities(self) -> set[Where]:
         """State and key of all entities, however they came to be."""
@@ -103,12 +105,6 @@ class Replay:
             for name, number in self.numbers.items()
             for key in bucket.entities[number]
         }
-
-    def _plain(self, bucket: Bucket, where: Where) -> Any:
-        entity = bucket.entities[self.numbers[where[0]]].get(where[1], ABSENT)
-        if entity is not ABSENT:
-            return to_plain(entity)
-        return ABSENT if self._is_known(where) else UNKNOWN
 
     def _add_unknown(self, record: bytes) -> None:
         """Begin with entities that were there before the log begins, as they were published."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pdb  # noqa: T100 - what `wallaroo explain --debug` is for
+import pickle
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -33,6 +34,36 @@ Where = tuple[str, Any]
 """State and key."""
 UNKNOWN = {"$unknown": True}
 """In the place of an entity that was there before the log begins."""
+
+
+class Snapshot:
+    """An entity at some moment, of which the plain form is made when it is asked for.
+
+    Args:
+        plain: Its plain form, if that is known.
+        data: It, pickled.
+    """
+
+    def __init__(self, plain: Any = None, data: bytes | None = None) -> None:
+        self._plain, self._data = plain, data
+
+    @classmethod
+    def of(cls, entity: Any) -> Snapshot:
+        """Take a snapshot of *entity*."""
+        try:
+            return cls(data=pickle.dumps(entity, protocol=5))
+        except Exception:  # it has a serialization of its own
+            return cls(to_plain(entity))
+
+    @property
+    def plain(self) -> Any:
+        """It in plain form."""
+        if self._data is not None:
+            self._plain, self._data = to_plain(pickle.loads(self._data)), None
+        return self._plain
+
+
+_ABSENT, _UNKNOWN = Snapshot(ABSENT), Snapshot(UNKNOWN)
 _NOT_USER_CODE = ("wallaroo.*", "contextlib", "functools", "threading", "dataclasses", "warnings")
 """Modules through which a debugger passes without stopping."""
 
@@ -61,10 +92,12 @@ class Change:
     """Name of the step with the state."""
     path: list[tuple[str, Any]] = field(default_factory=list)
     """Steps before, each with the message that it passed on."""
-    before: Any = None
+    begun: Snapshot = _UNKNOWN
+    """The entity before."""
+    ended: Snapshot = _UNKNOWN
+    """The entity after it."""
     is_new: bool = False
-    """Whether `before` is what the entity is made as, and there was none."""
-    after: Any = None
+    """Whether `begun` is what the entity is made as, and there was none."""
     outputs: list[Any] = field(default_factory=list)
     """What the step passed on."""
     sent: list[tuple[str, bytes]] = field(default_factory=list)
@@ -73,6 +106,16 @@ class Change:
     """What was raised, here or behind it."""
     recorded: Any = None
     """What the application has published in the place of `after`, if that is something else."""
+
+    @property
+    def before(self) -> Any:
+        """The entity before, in plain form."""
+        return self.begun.plain
+
+    @property
+    def after(self) -> Any:
+        """The entity after it, in plain form."""
+        return self.ended.plain
 
 
 class _NotKept(Raised):
@@ -175,17 +218,17 @@ class Rerun(Run):
             if time is not None:
                 self._times.of(name)[key] = time
 
-    def entity(self, where: Where) -> Any:
-        """The entity of a key, in plain form."""
+    def snapshot(self, where: Where) -> Snapshot:
+        """A snapshot of the entity of a key."""
         entity = self._bucket.entities[self._numbers[where[0]]].get(where[1], ABSENT)
         if entity is not ABSENT:
-            return to_plain(entity)
-        return ABSENT if self._is_known(where) else UNKNOWN
+            return Snapshot.of(entity)
+        return _ABSENT if self._is_known(where) else _UNKNOWN
 
     def _takes(
         self, source: Source, offset: int, arrived_ns: int, held_ns: int, payload: bytes
     ) -> None:
-        self._now_ns = max(self._now_ns, arrived_ns - held_ns)
+        self._now_ns = arrived_ns - held_ns  # as the engine does, even if it is earlier
         shown = to_plain(source.shown(payload))
         self._begin(Arrival(offset, arrived_ns, source.name, shown))
         self._process(source, source.decode(payload) if source.gives_messages else payload)
@@ -261,7 +304,7 @@ class Rerun(Run):
             outputs: list[Any] = call(pipeline, step, key, message, *timers, about=about)
             change.outputs = [to_plain(output) for output in outputs]
         finally:
-            change.after = self.entity(where)
+            change.ended = self.snapshot(where)
         return outputs
 
     def _aggregate(
@@ -272,7 +315,7 @@ class Rerun(Run):
             return super()._aggregate(pipeline, step, key, message)
         change = self._note(pipeline, step, where)
         outputs, late = super()._aggregate(pipeline, step, key, message)
-        change.after = self.entity(where)
+        change.ended = self.snapshot(where)
         change.outputs = [to_plain(output) for output in outputs]
         if late:
             change.error = "it came too late for its windows"
@@ -287,7 +330,7 @@ class Rerun(Run):
         pipeline, step, _ = self._windows[name]
         self._closing = change = self._note(pipeline, step, where)
         super()._tick(name, key)
-        self._closing, change.after = None, self.entity(where)
+        self._closing, change.ended = None, self.snapshot(where)
         if change.after == change.before and not change.sent and not change.outputs:
             del self._changes[found]
 
@@ -320,9 +363,11 @@ class Rerun(Run):
         path = [
             (name, to_plain(value)) for name, (_, value) in zip(steps, self._path, strict=False)
         ]
-        state = self.entity(where)
-        change = Change(where, self._arrival, pipeline.name, step.name, path, state)
-        change.after, change.is_new, self._made = state, self._made, False
+        state, is_new = self.snapshot(where), self._made
+        self._made = False
+        change = Change(
+            where, self._arrival, pipeline.name, step.name, path, state, state, is_new=is_new
+        )
         self._changes.append(change)
         self._change = change
         return change
