@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,10 @@ def test_the_latest_changes_are_shown_and_those_up_to_a_message_or_a_time(counte
     assert done.stderr == "3 earlier changes left out; --last 4 shows all\n"
     assert explain(counted, "z", "--at", "0").stdout.count("offset") == 1
     assert explain(counted, "z", "--at", "2100-01-01").stdout.count("offset") == 4
+    (shown,) = re.findall(
+        "offset 1  (.*)  from", explain(counted, "z", "--at", "1", "--last", "1").stdout
+    )
+    assert explain(counted, "z", "--at", shown).stdout.count("offset") == 3
     refused = explain(counted, "z", "--at", "2001-01-01T00:00:00")
     assert refused.exit_code == 2
     assert "has no change of an entity with the key 'z' up to 2001-01-01T00:00:00" in refused.stderr
@@ -107,4 +112,4 @@ def test_what_is_not_there_is_refused_by_name(counted: Path, tmp_path: Path) -> 
     refused = explain(counted, "z", "--state", "totals")
     assert "there is no state 'totals'; the application has 'word totals'" in refused.stderr
     refused = explain(tmp_path / "none", "z")
-    assert f"{tmp_path / 'none'} is not a state directory: it contains no log" in refused.stderr
+    assert f"{tmp_path / 'none'} has no log: no gateway has run" in refused.stderr

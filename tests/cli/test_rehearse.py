@@ -74,9 +74,7 @@ def test_differences_that_are_expected_are_no_failure(state_dir: Path, tmp_path:
     assert call("rehearse", app, state_dir, *one, "--expect", SOURCE).exit_code == 0
     refused = call("rehearse", app, state_dir, "--expect", "totals")
     assert refused.exit_code == 2
-    assert "there is no sink or state 'totals'; the application has 'Split and Count'" in (
-        refused.stderr
-    )
+    assert "there is nothing named 'totals' to differ; there is 'Split and Count'" in refused.stderr
 
 
 def test_entities_that_the_code_cannot_load_are_told(state_dir: Path, tmp_path: Path) -> None:
@@ -98,5 +96,23 @@ def test_a_key_is_explained_with_other_code(state_dir: Path, tmp_path: Path) -> 
     *_, last = done.stdout.splitlines()
     assert last.split(maxsplit=1) == [
         "but",
-        "the application has published another state: .word_totals['zebra'] 1 → 2",
+        "published               .word_totals['zebra'] 2 instead of 1",
     ]
+
+
+def test_what_the_code_has_no_more_is_a_difference(state_dir: Path, tmp_path: Path) -> None:
+    app = changed(tmp_path, '"word totals"', '"totals"')
+    done = call("rehearse", app, state_dir)
+    assert done.exit_code == 1
+    gone = "state 'word totals': 3 entities published, and no state has this name"
+    assert gone in done.stdout.splitlines()
+    assert call("rehearse", app, state_dir, "--expect", "word totals").exit_code == 1
+    both = ("--expect", "word totals", "--expect", "totals")
+    assert call("rehearse", app, state_dir, *both).exit_code == 0
+
+
+def test_other_dead_letters_are_a_difference(state_dir: Path, tmp_path: Path) -> None:
+    app = changed(tmp_path, 'return bs.decode("utf-8")', 'return bs.decode("latin-1")')
+    done = call("rehearse", app, state_dir)
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[-1] == "dead letters: 1 then, 0 now"

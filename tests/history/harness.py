@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from tests.dataflow.harness import BUCKETS, Driven
 from tests.gateway.harness import outputs, publish
 from tests.helpers import framing_of, wait_until
 from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.journal.blocks import gathered
 from wallaroo.gateway.outbox.chunks import FinishedChunk
 from wallaroo.gateway.store import Store
 from wallaroo.history.explanation import Explanation
@@ -52,9 +53,21 @@ class Recorded:
             self.driven.go_on_from(earlier.driven)
         self._names = names
 
-    def run(self, sent: Sequence[tuple[str, bytes]], chunks: int = 1) -> None:
-        """Accept messages, run them in some chunks, and publish these together."""
+    def run(
+        self,
+        sent: Sequence[tuple[str, bytes]],
+        chunks: int = 1,
+        between: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Accept messages, run them in some chunks, and publish these together.
+
+        Args:
+            sent: Names of sources, and payloads.
+            chunks: Number of chunks.
+            between: Called before each message.
+        """
         for name, payload in sent:
+            between()
             source = self._names.index(name)
             frame = framing_of(self.application.sources[source]).frame(payload)
             assert self.store.journal.submit(source, 1, frame)
@@ -92,7 +105,7 @@ class Recorded:
             before = {bucket: len(log) for bucket, log in self.driven.logs.items()}
             sent = {name: len(outputs) for name, outputs in self.driven.outputs.items()}
             letters = self.driven.tally.set_aside
-            self.driven.batch([part])
+            self.driven.batch([gathered(part)])
             made = [
                 outputs(*self.driven.outputs[sink.name][sent.get(sink.name, 0) :], to=number)
                 for number, sink in enumerate(self.application.sinks)

@@ -153,6 +153,10 @@ class Clock:
     def __call__(self) -> int:
         return self.now_ns
 
+    def passes(self) -> None:
+        """Let some of a millisecond pass."""
+        self.now_ns += 370_000
+
     def uptime(self) -> Uptime:
         return Uptime(1, self.now_ns)
 
@@ -197,6 +201,23 @@ def test_the_end_of_a_window_is_a_change_with_its_output(tmp_path: Path) -> None
     assert closed.outputs == [{"$tuple": ["ada", 7]}]
     assert closed.sent == [("numbers", b"ada=7;")]
     follow_each_other(changes)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_windows_by_time_of_arrival_are_explained(seed: int, tmp_path: Path) -> None:
+    """Messages of a chunk that arrive within a millisecond have one time."""
+    choose, clock = random.Random(seed), Clock()
+    application = applied(wallaroo.session_windows(wallaroo.milliseconds(3)).over(Sum))
+    recorded = Recorded(tmp_path, application, clock=clock, uptime=clock.uptime)
+    for _ in range(8):
+        sent = [b"%s %d" % (choose.choice([b"ada", b"bob"]), number) for number in range(20)]
+        recorded.run([("numbers", one) for one in sent], choose.randint(1, 4), clock.passes)
+        recorded.tick()
+    recorded.close()
+    for key in ("ada", "bob"):
+        changes, _ = explained(tmp_path, application, key)
+        assert [change.recorded for change in changes] == [None] * len(changes)
+    assert Rehearsal.of(application, records(tmp_path / LOG)).differing_names() == set()
 
 
 def ring(message: tuple[str, int], total: Total, timers: wallaroo.Timers) -> None:

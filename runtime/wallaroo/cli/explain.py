@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,6 +25,8 @@ from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_json
 from wallaroo.user_code.exceptions import short_repr
 
+_DIFFERENCES = 10
+"""Differences of an entity that are shown."""
 _NOT_KEPT = "was there before the log begins"
 _LACKS = (
     "note: the log does not go back to the first messages, so what was before its first change of "
@@ -146,7 +148,8 @@ def _limit(at: str | None) -> tuple[int | None, int | None] | None:
         raise UsageError(msg) from None
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
-    return None, int(time.timestamp() * 1e9)
+    since = (time - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+    return None, since * 1_000 + 999_999  # the whole millisecond that `_time` shows
 
 
 def _is_before(change: Change, offset: int | None, time_ns: int | None) -> bool:
@@ -182,9 +185,11 @@ def _lines(change: Change) -> Iterator[str]:
     if change.error is not None:
         rows.append(("fails", change.error))
     if change.recorded is not None:
-        recorded = change.recorded
-        parts = [str(one) for one in differences(change.after, recorded)]
-        rows.append(("but", f"the application has published another state: {', '.join(parts)}"))
+        parts = [
+            f"{one.place} {shown(one.after)} instead of {shown(one.before)}".lstrip()
+            for one in differences(change.after, change.recorded)
+        ]
+        rows += [("but published", text) for text in _first(parts)]
     width = max((len(name) for name, _ in rows), default=0)
     yield from (f"  {printable(name):<{width}}  {printable(text)}" for name, text in rows)
 
@@ -195,7 +200,13 @@ def _differences(change: Change) -> list[str]:
         return [f"{_NOT_KEPT}: {shown(after)} now" if after != UNKNOWN else _NOT_KEPT]
     if ABSENT in (before, after):
         return [f"+ {shown(after)}" if before == ABSENT else f"- {shown(before)}"]
-    return [str(one) for one in differences(before, after)] or ["is the same"]
+    return _first([str(one) for one in differences(before, after)]) or ["is the same"]
+
+
+def _first(parts: Sequence[str]) -> list[str]:
+    """The first of *parts*, and how many more there are."""
+    more = len(parts) - _DIFFERENCES
+    return [*parts[:_DIFFERENCES], *([f"and {more:,} more differences"] if more > 0 else [])]
 
 
 def _json(change: Change) -> str:

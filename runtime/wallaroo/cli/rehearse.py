@@ -12,7 +12,7 @@ from wallaroo.cli.options import STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import log_of_application
 from wallaroo.errors import UsageError
 from wallaroo.history.records import records
-from wallaroo.history.rehearsal import OfSink, Rehearsal
+from wallaroo.history.rehearsal import DEAD_LETTERS, OfSink, Rehearsal
 from wallaroo.run.user_output import reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable
 from wallaroo.user_code.exceptions import short_repr
@@ -31,7 +31,7 @@ _SHOWN = 100
     "expected",
     multiple=True,
     metavar="NAME",
-    help="Name of a sink or a state that is to differ; may be repeated.",
+    help="Name of a sink, state or source that is to differ, or 'dead letters'; may be repeated.",
 )
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def rehearse(
@@ -54,14 +54,16 @@ def rehearse(
     """  # noqa: D301  (click reads \b)
     with reserved_stdout() as out, reported_exits():
         application, directory = log_of_application(app, app_args, state_dir)
-        names = {*application.partitions, *(sink.name for sink in application.output_sinks)}
+        rehearsal = Rehearsal.of(application, records(directory))
+        names = {DEAD_LETTERS, *application.partitions, *rehearsal.others, *rehearsal.sinks}
+        names.update(sink.name for sink in application.output_sinks)
+        names.update(rehearsal.unread)
         for name in expected:
             if name not in names:
                 known = ", ".join(map(repr, sorted(names)))
-                msg = f"--expect: there is no sink or state {name!r}; the application has {known}"
+                msg = f"--expect: there is nothing named {name!r} to differ; there is {known}"
                 raise UsageError(msg)
-        rehearsal = Rehearsal.of(application, records(directory))
-        if not rehearsal.messages:
+        if not (rehearsal.messages or rehearsal.unread):
             msg = f"the log in {directory} has no message that was processed"
             raise UsageError(msg)
         for line in _lines(rehearsal):
@@ -72,6 +74,8 @@ def rehearse(
 
 def _lines(rehearsal: Rehearsal) -> Iterator[str]:
     yield f"{counted(rehearsal.messages, 'message')} run again"
+    for source, count in rehearsal.unread.items():
+        yield f"source {source!r}: {counted(count, 'message')} left out: no source has this name"
     for name, sink in rehearsal.sinks.items():
         yield f"sink {name!r}: {_outputs(sink.same)} alike{_differing(sink)}"
         yield from _examples("  published, not now: ", sink.missing)
@@ -87,6 +91,8 @@ def _lines(rehearsal: Rehearsal) -> Iterator[str]:
                 key, difference = rehearsal.examples[kind]
                 where = kind.place or "as a whole"
                 yield f"  {where}: {_entities(number)}, such as {short_repr(key)}: {difference}"
+    for state, count in rehearsal.others.items():
+        yield f"state {state!r}: {_entities(count)} published, and no state has this name"
     then, now = rehearsal.letters
     if then or now:
         yield f"dead letters: {then:,} then, {now:,} now"

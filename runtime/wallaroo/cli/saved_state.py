@@ -93,7 +93,7 @@ def log_of_application(
     state_dir = state_dir or default_state_dir(ApplicationRef(app), application.name)
     directory = state_dir / LOG
     if not directory.exists():
-        msg = f"{state_dir} is not a state directory: it contains no {LOG}"
+        msg = f"{state_dir} has no {LOG}: no gateway has run with this state directory"
         raise UsageError(msg)
     return application, directory
 

@@ -133,7 +133,8 @@ class Published(NamedTuple):
     """What the processes have reported, without letters."""
     more: Mapping[str, Any]
     """The `query`, when it was published (`at`), the outputs of each sink (`outputs`), the sizes of
-    changes (`changes`: chunk, partition, bytes), and dead `letters`."""
+    changes (`changes`: chunk, partition, bytes), dead `letters`, and, of several chunks, offsets at
+    their `ends`."""
 
 
 def pack_published(entry: Published, changes: Sequence[bytes]) -> tuple[bytes, ...]:

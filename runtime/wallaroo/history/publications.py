@@ -21,6 +21,7 @@ from wallaroo.gateway.entries import (
     piece_in,
     published_in,
 )
+from wallaroo.gateway.journal.blocks import gathered
 from wallaroo.gateway.log.records import SNAPSHOT, Record
 from wallaroo.gateway.numbering import Renumbering
 from wallaroo.history.records import names_from
@@ -100,8 +101,11 @@ class Publications:
 
     def _published(self, record: Record) -> Publication:
         entry, start, blocks = published_in(record.payload), self._end, list[Block]()
-        while self._waiting and self._waiting[0].first < entry.end:  # chunks have whole blocks
-            blocks.append(self._waiting.popleft())
+        for end in entry.more.get("ends", (entry.end,)):
+            chunk: list[Block] = []
+            while self._waiting and self._waiting[0].first < end:  # a chunk has whole blocks
+                chunk.append(self._waiting.popleft())
+            blocks += gathered(chunk)  # as they were handed out, for the times of arrival
         self._end, outputs, self._outputs = entry.end, self._outputs, []
         changes = [change for _, _, change in changes_in(record.payload)]
         letters = entry.tally.set_aside

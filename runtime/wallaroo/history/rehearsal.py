@@ -16,6 +16,8 @@ from wallaroo.model.application import Application
 from wallaroo.user_code.exceptions import short_repr
 from wallaroo.wire.records import Outputs
 
+DEAD_LETTERS = "dead letters"
+"""Name under which their number may differ."""
 _SUBSCRIPT = re.compile(r"\[[^\]]*\]")
 
 
@@ -55,7 +57,11 @@ class Rehearsal:
     """What other code makes of the messages in a log; see `of`."""
 
     messages: int = 0
-    """Messages and readings of the clock."""
+    """Messages that were run again."""
+    unread: Counter[str] = field(default_factory=Counter)
+    """Messages that were not, by the name of their source, which the application lacks."""
+    others: dict[str, int] = field(default_factory=dict)
+    """Entities that were published, by the name of their state, which the application lacks."""
     sinks: dict[str, OfSink] = field(default_factory=dict)
     """Outputs by the name of their sink; empty if the log does not begin with the first message,
     because some are due to entities that are not known."""
@@ -84,12 +90,13 @@ class Rehearsal:
             replay.run(publication, set(), touched)
             changed = {(name, key) for name, keys in touched.items() for key in keys}
             replay.settle(publication, touched, changed)
-            found.messages += publication.end - publication.start
             letters += publication.letters
             for name, outputs in publication.outputs:
                 counter = published.setdefault(name, Counter())
                 value = sinks[name].value if name in sinks else bytes
                 counter.update(map(value, _each(outputs)))
+        found.messages, found.unread = replay.rerun.messages, replay.rerun.unread
+        found.others = {name: len(keys) for name, keys in replay.others.items() if keys}
         found.is_whole = replay.publications.is_whole
         found.letters = (letters, replay.rerun.dead_letters)
         if found.is_whole:
@@ -98,8 +105,12 @@ class Rehearsal:
         return found
 
     def differing_names(self) -> set[str]:
-        """Names of the sinks and states that differ."""
-        return {name for name, of in self.sinks.items() if of.differs} | set(self.differing)
+        """Names of the sinks, states and sources that differ, and `dead letters`."""
+        names = {name for name, of in self.sinks.items() if of.differs}
+        then, now = self.letters
+        if self.is_whole and then != now:
+            names.add(DEAD_LETTERS)
+        return names.union(self.differing, self.others, self.unread)
 
     def _compare_outputs(
         self, published: Mapping[str, Counter[bytes]], made: Mapping[str, Counter[bytes]]

@@ -47,6 +47,8 @@ class Replay:
         self._stays = stays
         self._made = self._serializer.read(())
         self._published = self._serializer.read(()) if stays else self._made
+        self.others: dict[str, set[Any]] = {}
+        """Keys of entities by state, for states that the application lacks."""
         self._seen: set[Where] = set()
         """The entities that the log says something of, so far."""
         self.rerun = Rerun(
@@ -60,8 +62,13 @@ class Replay:
                 touched: Touched = {}
                 for record in publication.changes:
                     for name, changes in unpacked_changes(record).items():
+                        keys = changes.all_keys()
                         if name in self.numbers:
-                            touched.setdefault(name, set()).update(changes.all_keys())
+                            touched.setdefault(name, set()).update(keys)
+                        else:
+                            others = self.others.setdefault(name, set())
+                            others |= keys
+                            others.difference_update(changes.forgotten)
                 yield publication, touched
 
     def run(self, publication: Publication, wanted: set[Where], touched: Touched) -> list[Change]:

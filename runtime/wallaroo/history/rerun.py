@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pdb  # noqa: T100 - what `wallaroo explain --debug` is for
 import pickle
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -142,7 +143,9 @@ class Rerun(Run):
         debugs: Whether a debugger stops in functions that get an entity in question.
 
     Attributes:
-        dead_letters: How many messages failed.
+        messages: How many messages were run.
+        unread: How many were not, by the name of their source, which the application lacks.
+        dead_letters: How many failed.
         lacking: How many calls were left out because their entity was there before the log begins.
     """
 
@@ -158,7 +161,8 @@ class Rerun(Run):
     ) -> None:
         super().__init__(application, Suspects())
         self._stays = stays
-        self.dead_letters = self.lacking = 0
+        self.messages = self.dead_letters = self.lacking = 0
+        self.unread = Counter[str]()
         self.on_sent: Callable[[str, bytes], None] = lambda _sink, _output: None
         """Called with each output, and the name of its sink."""
         self._program, self._bucket, self._is_known = program, bucket, is_known
@@ -202,7 +206,10 @@ class Rerun(Run):
             if block.source == TICK_SOURCE:
                 by_event = max(held.values(), default=0) if self._program.by_event else 0
                 self._reads_clock(block.first, block.arrived_ns - by_event)
-            elif (source := self._sources.get(str(block.source))) is not None:
+            elif (source := self._sources.get(str(block.source))) is None:
+                self.unread[str(block.source)] += block.messages
+            else:
+                self.messages += block.messages
                 by_event = held.get(block.source, 0) if self._program.by_event else 0
                 payloads = source.framing.split(block.data)
                 for offset, payload in enumerate(payloads, block.first):

@@ -230,6 +230,8 @@ class Outbox:
                 "changes": [(number, of, len(record)) for number, of, record in changes],
                 "letters": [letter.to_json() for letter in letters],
             }
+            if len(chunks) > 1:
+                more["ends"] = [chunk.end for chunk in chunks]
             before = self.chunks.progress.get(query, QueryProgress(chunks[0].number - 1, 0))
             changed = self.chunks.changed.get(query, 0)
             entry = Published(chunks[-1].number, chunks[-1].end, before.chunk, changed, tally, more)
