@@ -53,13 +53,13 @@ def test_each_change_is_a_block_of_lines(counted: Path) -> None:
 
 
 def test_the_latest_changes_are_shown_and_those_up_to_a_message_or_a_time(counted: Path) -> None:
-    done = explain(counted, "z", "--last", "1")
+    done = explain(counted, "z", "--changes", "1")
     assert done.stdout.startswith("offset 3  ")
-    assert done.stderr == "3 earlier changes left out; --last 4 shows all\n"
+    assert done.stderr == "3 earlier changes left out; --changes 4 shows all\n"
     assert explain(counted, "z", "--at", "0").stdout.count("offset") == 1
     assert explain(counted, "z", "--at", "2100-01-01").stdout.count("offset") == 4
     (shown,) = re.findall(
-        "offset 1  (.*)  from", explain(counted, "z", "--at", "1", "--last", "1").stdout
+        "offset 1  (.*)  from", explain(counted, "z", "--at", "1", "--changes", "1").stdout
     )
     assert explain(counted, "z", "--at", shown).stdout.count("offset") == 3
     refused = explain(counted, "z", "--at", "2001-01-01T00:00:00")
@@ -72,7 +72,7 @@ def test_the_latest_changes_are_shown_and_those_up_to_a_message_or_a_time(counte
 
 
 def test_json_has_everything(counted: Path) -> None:
-    done = explain(counted, "z", "--json", "--at", "1", "--last", "1")
+    done = explain(counted, "z", "--json", "--at", "1", "--changes", "1")
     (change,) = map(json.loads, done.stdout.splitlines())
     assert change["offset"] == 1
     assert change["state"] == "word totals"

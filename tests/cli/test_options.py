@@ -54,6 +54,7 @@ GATEWAY_ARGUMENTS = {
     "--idle-timeout": "0.25",
     "--frame-timeout": "7.5",
     "--journal-limit-gib": "0.125",
+    "--keep-messages-gib": "0.5",
     "--on-error": "Market Data=drop",
     "--in-tls-cert": "in.pem",
     "--in-tls-key": "in.key",

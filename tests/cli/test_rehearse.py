@@ -1,4 +1,4 @@
-"""`wallaroo rehearse`, and `wallaroo explain --with`: other code over recorded messages."""
+"""`wallaroo rehearse`, and `wallaroo explain --with-app`: other code over recorded messages."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def test_entities_that_the_code_cannot_load_are_told(state_dir: Path, tmp_path: 
 
 def test_a_key_is_explained_with_other_code(state_dir: Path, tmp_path: Path) -> None:
     app = changed(tmp_path, "line.lower()", "line")
-    done = call("explain", str(WORD_COUNT), state_dir, "!", "--with", app, "--json")
+    done = call("explain", str(WORD_COUNT), state_dir, "!", "--with-app", app, "--json")
     (change,) = map(json.loads, done.stdout.splitlines())
     assert change["path"][-1]["message"] == "Zebra"
     assert change["published"] == {"$absent": True}
-    done = call("explain", str(WORD_COUNT), state_dir, "z", "--with", app)
+    done = call("explain", str(WORD_COUNT), state_dir, "z", "--with-app", app)
     *_, last = done.stdout.splitlines()
     assert last.split(maxsplit=1) == [
         "but",

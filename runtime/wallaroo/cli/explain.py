@@ -45,7 +45,8 @@ _LACKS = (
     help="Only changes up to a message or a time, as in 1200 or 2026-11-29T13:00:00.",
 )
 @click.option(
-    "--last",
+    "--changes",
+    "most",
     type=click.IntRange(1),
     default=20,
     show_default=True,
@@ -53,7 +54,7 @@ _LACKS = (
     help="Number of changes, the latest ones.",
 )
 @click.option(
-    "--with",
+    "--with-app",
     "other",
     metavar="NEW_APP",
     help="Run the messages through other code; the state stays as that makes it.",
@@ -69,7 +70,7 @@ def explain(
     state_dir: Path | None,
     state: str | None,
     at: str | None,
-    last: int,
+    most: int,
     other: str | None,
     debug: bool,
     as_json: bool,
@@ -89,8 +90,8 @@ def explain(
     \b
     Example:
       wallaroo explain apps/word_count z
-      wallaroo explain apps/market_spread AAPL --at 1200 --last 3
-      wallaroo explain apps/word_count z --with new/word_count
+      wallaroo explain apps/market_spread AAPL --at 1200 --changes 3
+      wallaroo explain apps/word_count z --with-app new/word_count
     """  # noqa: D301  (click reads \b)
     limit = _limit(at)
     with reported_exits(), _stdout(reserved=not debug) as write:
@@ -107,7 +108,7 @@ def explain(
             is_other=other is not None,
             debugs=debug,
         )
-        latest: deque[Change] = deque(maxlen=last)
+        latest: deque[Change] = deque(maxlen=most)
         count = 0
         for change in explanation:
             if limit is None or _is_before(change, *limit):
@@ -121,7 +122,7 @@ def explain(
     if not as_json:
         if count > len(latest):
             earlier = counted(count - len(latest), "earlier change")
-            click.echo(f"{earlier} left out; --last {count} shows all", err=True)
+            click.echo(f"{earlier} left out; --changes {count} shows all", err=True)
         if explanation.lacks:
             click.echo(_LACKS, err=True)
 
