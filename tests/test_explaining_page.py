@@ -16,7 +16,7 @@ from wallaroo.cli.options import application_without_addresses
 PAGE = (Path(__file__).parents[1] / "docs" / "explaining.md").read_text()
 (CODE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 CONSOLES = re.findall(r"```console\n\$ wallaroo (\w+) [^\n]*\n(.*?)```", PAGE, re.DOTALL)
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 @pytest.fixture

@@ -45,8 +45,8 @@ def test_the_same_code_comes_to_the_same(state_dir: Path) -> None:
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines() == [
         "4 messages run again",
-        "sink 'Split and Count': 5 outputs alike",
-        "state 'word totals': 3 of 3 entities alike",
+        "sink 'Split and Count': 5 outputs the same",
+        "state 'word totals': 3 of 3 entities the same",
         "dead letters: 1 then, 1 now",
     ]
 
@@ -57,10 +57,10 @@ def test_differences_are_shown_by_kind_with_an_example(state_dir: Path, tmp_path
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         "4 messages run again",
-        "sink 'Split and Count': 4 outputs alike, 1 output missing, 1 output further",
-        r"  published, not now: b'zebra => 2\n'",
-        r"  now, not published: b'Zebra => 1\n'",
-        "state 'word totals': 2 of 4 entities alike, 2 differ",
+        "sink 'Split and Count': 4 outputs the same, 1 missing, 1 new",
+        r"  only published: b'zebra => 2\n'",
+        r"  only in this run: b'Zebra => 1\n'",
+        "state 'word totals': 2 of 4 entities the same, 2 differ",
         "  as a whole: 1 entity, such as '!': + WordTotals(word_totals={'Zebra': 1})",
         "  .word_totals[…]: 1 entity, such as 'z': .word_totals['zebra'] 2 → 1",
         "dead letters: 1 then, 1 now",

@@ -259,6 +259,40 @@ def test_timers_and_expiry_are_explained(seed: int, tmp_path: Path) -> None:
     assert Rehearsal.of(application, records(tmp_path / LOG)).differing_names() == set()
 
 
+def time_of(message: tuple[str, int]) -> int:
+    return wallaroo.seconds(10**9 + message[1])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_source_that_is_held_stops_the_clock_of_event_time_alone(
+    seed: int, tmp_path: Path
+) -> None:
+    """As after a restart: messages may have waited meanwhile, for windows and not for `ttl`."""
+    choose, clock = random.Random(seed), Clock()
+    windows = wallaroo.range_windows(wallaroo.seconds(4)).with_event_time(time_of).over(Sum)
+    application = applied(RINGING, windows)
+    recorded = Recorded(tmp_path, application, clock=clock, uptime=clock.uptime)
+    journal, held_ns = recorded.store.journal, 0
+
+    def held(_source: int, _now_ns: int) -> tuple[tuple[int, int], ...]:
+        return ((0, held_ns),)
+
+    journal._buffer.held = journal.silence.held = held  # type: ignore[assignment, method-assign]
+    for _ in range(12):
+        some = choose.sample(["ada", "bob", "cyd"], choose.randint(1, 3))
+        recorded.run([("numbers", b"%s %d" % (n.encode(), choose.randint(0, 9))) for n in some])
+        passed_ns = choose.randint(0, 30) * 10**9
+        clock.now_ns += passed_ns
+        held_ns += passed_ns * (choose.random() < 0.5)
+        recorded.tick()
+    recorded.close()
+    for key in ("ada", "bob", "cyd"):
+        changes, _ = explained(tmp_path, application, key)
+        assert [change.recorded for change in changes] == [None] * len(changes)
+        assert all(change.arrival for change in changes)
+    assert Rehearsal.of(application, records(tmp_path / LOG)).differing_names() == set()
+
+
 def test_a_timer_and_the_end_of_an_idle_entity_are_changes(tmp_path: Path) -> None:
     application = applied(RINGING)
     clock = Clock()

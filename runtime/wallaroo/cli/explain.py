@@ -6,7 +6,7 @@ import json
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,7 +21,7 @@ from wallaroo.history.differences import ABSENT, differences, shown
 from wallaroo.history.explanation import Explanation
 from wallaroo.history.records import records
 from wallaroo.history.rerun import UNKNOWN, Change
-from wallaroo.run.user_output import reported_exits, reserved_stdout
+from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_json
 from wallaroo.user_code.exceptions import short_repr
 
@@ -60,7 +60,10 @@ _LACKS = (
     help="Run the messages through other code; the state stays as that makes it.",
 )
 @click.option(
-    "--debug", is_flag=True, help="Stop in pdb where a function of the application gets the entity."
+    "--debug",
+    is_flag=True,
+    help="Stop in pdb where a function of the application gets the entity; with --at OFFSET, for "
+    "that message alone.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one per line.")
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
@@ -81,7 +84,7 @@ def explain(
     The messages, and the state before them, are read from the log, and run through the
     application's code again in this process: each with its path through the steps, the differences
     that it made to the entity, and the outputs that came of it. The application may be running,
-    and nothing of it is changed. Functions that act on something else, such as a database, do so
+    and nothing of it is changed. Side effects of functions, such as writes to a database, happen
     again.
 
     The log keeps at least the latest messages, and more with `wallaroo run --keep-messages-gib`.
@@ -106,7 +109,7 @@ def explain(
             key,
             state,
             is_other=other is not None,
-            debugs=debug,
+            debugs=(lambda one: limit is None or one.offset == limit[0]) if debug else None,
         )
         latest: deque[Change] = deque(maxlen=most)
         count = 0
@@ -116,6 +119,8 @@ def explain(
                 count += 1
         if not latest:
             msg = f"the log in {directory} has no change of an entity with the key {key!r}"
+            for source in explanation.unread:
+                msg += f"; it has messages of the source {source!r}, which the application lacks"
             raise UsageError(f"{msg} up to {at}" if at else msg)
         for change in latest:
             click.echo(_json(change) if as_json else "\n".join(_lines(change)), file=write)
@@ -129,7 +134,13 @@ def explain(
 
 def _stdout(*, reserved: bool) -> AbstractContextManager[TextIO]:
     """Standard output: for the result alone, or for a debugger as well."""
-    return reserved_stdout() if reserved else nullcontext(sys.stdout)
+    return _reserved() if reserved else nullcontext(sys.stdout)
+
+
+@contextmanager
+def _reserved() -> Iterator[TextIO]:
+    with reserved_stdout() as out, empty_stdin():
+        yield out
 
 
 def _limit(at: str | None) -> tuple[int | None, int | None] | None:
@@ -140,8 +151,8 @@ def _limit(at: str | None) -> tuple[int | None, int | None] | None:
     """
     if at is None:
         return None
-    if at.isdecimal():
-        return int(at), None
+    if at.replace(",", "").isdecimal():
+        return int(at.replace(",", "")), None
     try:
         time = datetime.fromisoformat(at)
     except ValueError:
@@ -201,7 +212,7 @@ def _differences(change: Change) -> list[str]:
         return [f"{_NOT_KEPT}: {shown(after)} now" if after != UNKNOWN else _NOT_KEPT]
     if ABSENT in (before, after):
         return [f"+ {shown(after)}" if before == ABSENT else f"- {shown(before)}"]
-    return _first([str(one) for one in differences(before, after)]) or ["is the same"]
+    return _first([str(one) for one in differences(before, after)]) or ["unchanged"]
 
 
 def _first(parts: Sequence[str]) -> list[str]:
@@ -236,4 +247,4 @@ def _json(change: Change) -> str:
 
 
 def _time(ns: int) -> str:
-    return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+    return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

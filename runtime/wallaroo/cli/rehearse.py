@@ -13,7 +13,7 @@ from wallaroo.cli.saved_state import log_of_application
 from wallaroo.errors import UsageError
 from wallaroo.history.records import records
 from wallaroo.history.rehearsal import DEAD_LETTERS, OfSink, Rehearsal
-from wallaroo.run.user_output import reported_exits, reserved_stdout
+from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable
 from wallaroo.user_code.exceptions import short_repr
 
@@ -40,19 +40,19 @@ def rehearse(
     """Run changed code, APP, over the messages that the log keeps, and compare what comes of it.
 
     Outputs and state are compared with those that were published, and differences are shown by
-    kind, each with an example. The exit code is 1 if there are any that --expect does not name.
-    Nothing is sent, and a running application is not touched. Functions that act on something else,
-    such as a database, do so.
+    kind, each with an example. The exit code is 1 if something differs that --expect does not
+    name. Nothing is sent, and a running application is not touched. Side effects of functions, such
+    as writes to a database, happen.
 
-    All messages of a log count if it begins with the first one; otherwise the state of a key
-    counts from its first change in the log on, and outputs are not compared.
+    If the log does not begin with the first message, the state of a key is compared from its first
+    change in the log on, and outputs are not compared.
 
     \b
     Example:
       wallaroo rehearse new/word_count --state-dir word_count/.wallaroo/word-count-application
       wallaroo rehearse new/orders.py --state-dir recorded --expect totals
     """  # noqa: D301  (click reads \b)
-    with reserved_stdout() as out, reported_exits():
+    with reserved_stdout() as out, empty_stdin(), reported_exits():
         application, directory = log_of_application(app, app_args, state_dir)
         rehearsal = Rehearsal.of(application, records(directory))
         names = {DEAD_LETTERS, *application.partitions, *rehearsal.others, *rehearsal.sinks}
@@ -77,15 +77,16 @@ def _lines(rehearsal: Rehearsal) -> Iterator[str]:
     for source, count in rehearsal.unread.items():
         yield f"source {source!r}: {counted(count, 'message')} left out: no source has this name"
     for name, sink in rehearsal.sinks.items():
-        yield f"sink {name!r}: {_outputs(sink.same)} alike{_differing(sink)}"
-        yield from _examples("  published, not now: ", sink.missing)
-        yield from _examples("  now, not published: ", sink.further)
+        yield f"sink {name!r}: {_outputs(sink.same)} the same{_differing(sink)}"
+        yield from _examples("  only published: ", sink.missing)
+        yield from _examples("  only in this run: ", sink.further)
     if not rehearsal.is_whole:
         yield "outputs are not compared: the log does not begin with the first message"
     for state, count in sorted(rehearsal.entities.items()):
         differing = rehearsal.differing[state]
-        more = f", {differing:,} differ" if differing else ""
-        yield f"state {state!r}: {count - differing:,} of {_entities(count)} alike{more}"
+        verb = "differs" if differing == 1 else "differ"
+        more = f", {differing:,} {verb}" if differing else ""
+        yield f"state {state!r}: {count - differing:,} of {_entities(count)} the same{more}"
         for kind, number in rehearsal.kinds.most_common():
             if kind.state == state:
                 key, difference = rehearsal.examples[kind]
@@ -100,8 +101,8 @@ def _lines(rehearsal: Rehearsal) -> Iterator[str]:
 
 def _differing(sink: OfSink) -> str:
     parts = [
-        f", {_outputs(outputs.total())} {what}"
-        for outputs, what in ((sink.missing, "missing"), (sink.further, "further"))
+        f", {outputs.total():,} {what}"
+        for outputs, what in ((sink.missing, "missing"), (sink.further, "new"))
         if outputs
     ]
     return "".join(parts)

@@ -106,7 +106,10 @@ def _written(plain: Any) -> str:  # noqa: PLR0911 - one for each kind
     if mark in _BRACKETS:
         opening, closing = _BRACKETS[mark][0], _BRACKETS[mark][1]
         comma = "," if mark == "$tuple" and len(content) == 1 else ""
-        text = f"{opening}{_joined(content)}{comma}{closing}"
+        items = list(map(_written, content))
+        if mark != "$tuple":
+            items.sort()
+        text = f"{opening}{', '.join(items)}{comma}{closing}"
         return text if content or mark == "$tuple" else "set()"
     if mark == "$bytes":
         return repr(base64.b64decode(content))

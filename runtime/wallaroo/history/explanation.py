@@ -14,7 +14,7 @@ from wallaroo.gateway.log.records import Record
 from wallaroo.history.differences import is_same
 from wallaroo.history.publications import Publication
 from wallaroo.history.replay import Replay, Touched
-from wallaroo.history.rerun import UNKNOWN, Change, Snapshot, Where
+from wallaroo.history.rerun import UNKNOWN, Change, Debugs, Snapshot, Where
 from wallaroo.model.application import Application
 
 
@@ -27,7 +27,7 @@ class Explanation:
         key: The key, as text or as Python shows it.
         state: Name of the state; None for all that have the key.
         is_other: Whether it is other code: then state stays as this code makes it.
-        debugs: Whether a debugger stops in functions that get such an entity.
+        debugs: Whether a debugger stops in functions that get such an entity; None for never.
 
     Attributes:
         lacks: Whether something was not explained because the log does not go back far enough.
@@ -41,7 +41,7 @@ class Explanation:
         state: str | None = None,
         *,
         is_other: bool = False,
-        debugs: bool = False,
+        debugs: Debugs | None = None,
     ) -> None:
         self._replay = Replay(application, records, stays=is_other, debugs=debugs)
         self._is_other = is_other
@@ -56,13 +56,18 @@ class Explanation:
         for publication, touched in self._replay:
             yield from self._changes(publication, touched)
 
+    @property
+    def unread(self) -> Iterable[str]:
+        """Names of the sources of messages that the application lacks."""
+        return self._replay.rerun.unread
+
     def _changes(self, publication: Publication, touched: Touched) -> Iterator[Change]:
         wanted = {
             (name, key)
             for name, keys in touched.items()
             if self._state in {name, None}
             for key in keys
-            if key == self._key or (type(key) is not str and self._key in _texts(key))
+            if key == self._key or self._key in _texts(key)
         }
         if self._is_other:
             wanted |= self._named
@@ -110,6 +115,7 @@ class Explanation:
 
 
 def _texts(key: object) -> tuple[str, str]:
+    """What Python shows for a key."""
     try:
         return str(key), repr(key)
     except Exception:  # it is no text then

@@ -14,7 +14,7 @@ from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.log.records import Record
 from wallaroo.history.differences import ABSENT
 from wallaroo.history.publications import Publication, Publications
-from wallaroo.history.rerun import UNKNOWN, Change, Rerun, Snapshot, Where
+from wallaroo.history.rerun import UNKNOWN, Change, Debugs, Rerun, Snapshot, Where
 from wallaroo.model.application import Application
 
 Touched = dict[str, set[Any]]
@@ -29,7 +29,7 @@ class Replay:
         records: The records of the log, from the oldest one on.
         stays: Whether entities stay as messages that are run again make them; otherwise they become
             what was published after each publication.
-        debugs: Whether a debugger stops in functions that get an entity in question.
+        debugs: Whether a debugger stops in functions that get an entity in question, if at all.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Replay:
         records: Iterable[Record],
         *,
         stays: bool = False,
-        debugs: bool = False,
+        debugs: Debugs | None = None,
     ) -> None:
         self.publications = Publications(records)
         program = Program(application, 1)

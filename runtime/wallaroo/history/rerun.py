@@ -5,7 +5,7 @@ from __future__ import annotations
 import pdb  # noqa: T100 - what `wallaroo explain --debug` is for
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,8 +25,8 @@ from wallaroo.model.application import (
     WindowCompute,
 )
 from wallaroo.model.endpoints import Source
-from wallaroo.model.timing import KeyTime
-from wallaroo.testing._run import Raised, Run
+from wallaroo.model.timing import Due, KeyTime
+from wallaroo.testing._run import NEVER, Raised, Run
 from wallaroo.testing._watched_entities import Suspects
 from wallaroo.user_code.exceptions import describe_error
 from wallaroo.wire.records import TICK_SOURCE
@@ -79,6 +79,10 @@ class Arrival(NamedTuple):
     """Name of its source; None for a reading of the clock."""
     message: Any = None
     """What the decoder got, in plain form."""
+
+
+Debugs = Callable[[Arrival], bool]
+"""Whether a debugger stops when this message, or this reading of the clock, changes an entity."""
 
 
 @dataclass
@@ -140,7 +144,7 @@ class Rerun(Run):
         bucket: Its entities as of the publication before; they are changed.
         is_known: Whether a key that is not among them had no entity.
         stays: Whether entities stay as they are made here from one publication to the next.
-        debugs: Whether a debugger stops in functions that get an entity in question.
+        debugs: Whether a debugger stops in functions that get an entity in question, if at all.
 
     Attributes:
         messages: How many messages were run.
@@ -157,7 +161,7 @@ class Rerun(Run):
         is_known: Callable[[Where], bool],
         *,
         stays: bool = False,
-        debugs: bool = False,
+        debugs: Debugs | None = None,
     ) -> None:
         super().__init__(application, Suspects())
         self._stays = stays
@@ -172,6 +176,14 @@ class Rerun(Run):
             self.result.state[name] = bucket.entities[number]
         self._wanted: set[Where] = set()
         self._touched: Mapping[str, set[Any]] = {}
+        self._held: dict[str, int] = {}
+        """For how long the clock of a state has stood still, where it does."""
+        sources = application.sources
+        self._by_event = {
+            program.partitions[number].name: sources[program.source_of[number]].name
+            for number in program.by_event
+        }
+        """States whose clocks stand still while a source is held, and the names of these."""
         self._arrival: Arrival | None = None
         self._path: list[tuple[str, Any]] = []
         self._changes: list[Change] = []
@@ -181,7 +193,8 @@ class Rerun(Run):
         """Whether the entity that a step is about to get is new."""
         self._closing: Change | None = None
         """That of windows that close now."""
-        self._debugger = _Debugger(skip=_NOT_USER_CODE) if debugs else None
+        self._debugs = debugs
+        self._debugger = None if debugs is None else _Debugger(skip=_NOT_USER_CODE)
 
     def changes(
         self, publication: Publication, wanted: set[Where], touched: Mapping[str, set[Any]]
@@ -204,16 +217,17 @@ class Rerun(Run):
         for block in publication.blocks:
             held = dict(block.held)
             if block.source == TICK_SOURCE:
-                by_event = max(held.values(), default=0) if self._program.by_event else 0
-                self._reads_clock(block.first, block.arrived_ns - by_event)
+                self._reads_clock(block.first, block.arrived_ns, held)
             elif (source := self._sources.get(str(block.source))) is None:
                 self.unread[str(block.source)] += block.messages
             else:
                 self.messages += block.messages
-                by_event = held.get(block.source, 0) if self._program.by_event else 0
+                held_ns = held.get(block.source, 0)
+                self._held = dict.fromkeys(self._by_event, held_ns)
                 payloads = source.framing.split(block.data)
                 for offset, payload in enumerate(payloads, block.first):
-                    self._takes(source, offset, block.arrived_ns, by_event, payload)
+                    self._takes(source, offset, block.arrived_ns, payload)
+        self._free_idle(wanted if not self._stays else _all(touched))
         return self._changes
 
     def begin_with(self, where: Where, entity: Any, time: KeyTime | None) -> None:
@@ -232,19 +246,54 @@ class Rerun(Run):
             return Snapshot.of(entity)
         return _ABSENT if self._is_known(where) else _UNKNOWN
 
-    def _takes(
-        self, source: Source, offset: int, arrived_ns: int, held_ns: int, payload: bytes
-    ) -> None:
-        self._now_ns = arrived_ns - held_ns  # as the engine does, even if it is earlier
+    def _takes(self, source: Source, offset: int, arrived_ns: int, payload: bytes) -> None:
+        self._now_ns = arrived_ns  # as the engine does, even if it is earlier
         shown = to_plain(source.shown(payload))
         self._begin(Arrival(offset, arrived_ns, source.name, shown))
         self._process(source, source.decode(payload) if source.gives_messages else payload)
 
-    def _reads_clock(self, offset: int, now_ns: int) -> None:
+    def _reads_clock(self, offset: int, now_ns: int, held: Mapping[Any, int]) -> None:
         self._begin(Arrival(offset, now_ns, None))
-        if not self._stays:
-            self._soonest = 0
-        self.advance_clock(now_ns)
+        self._now_ns = now_ns
+        self._held = {name: held.get(source, 0) for name, source in self._by_event.items()}
+        if self._stays and now_ns < self._soonest:
+            return
+        due = [one for one in self._due() if one[0] <= self._clock_of(one[1])]
+        for _, name, key in sorted(due, key=lambda one: one[0]):  # what comes of it: the next time
+            if key in self.result.state[name]:
+                self._tick(name, key)
+        self._soonest = min((at for at, _, _ in self._due()), default=NEVER)
+
+    def _free_idle(self, entities: Iterable[Where]) -> None:
+        """Free what no message depends on, as is done at the end of each chunk."""
+        for name, key in entities:
+            entity = self.result.state[name].get(key)
+            if name in self._windows and entity is not None:
+                windows, now_ns = self._windows_of(name), self._clock_of(name)
+                if (idle_ns := windows.idle_ns(entity)) is not None and idle_ns <= now_ns:
+                    self._tick(name, key)
+
+    def _call_timer(
+        self, state: str, key: Any, due: Due, timers: CallTimers, at_ns: int | None
+    ) -> None:
+        """Call a timer; what it emits has the time at which it was due."""
+        before = self._now_ns
+        if at_ns is not None:
+            self._now_ns -= max(0, self._clock_of(state) - at_ns)
+        try:
+            super()._call_timer(state, key, due, timers, at_ns)
+        finally:
+            self._now_ns = before
+
+    def _clock_of(self, name: str) -> int:
+        """See `wallaroo.dataflow.clocks`."""
+        return self._now_ns - self._held.get(name, 0)
+
+    def _expires(self, name: str, key: Any) -> None:
+        if (name, key) in self._wanted:
+            begun = self.snapshot((name, key))
+            change = Change((name, key), self._arrival, "", "expires", begun=begun, ended=_ABSENT)
+            self._changes.append(change)
 
     def _begin(self, arrival: Arrival) -> None:
         self._arrival, self._change = arrival, None
@@ -306,7 +355,11 @@ class Rerun(Run):
             change.path = [("timer", to_plain(message))]
         try:
             call: Any = super()._compute
-            if self._debugger is not None:
+            if (
+                self._debugs is not None
+                and self._arrival is not None
+                and self._debugs(self._arrival)
+            ):
                 call = self._debugged(call)
             outputs: list[Any] = call(pipeline, step, key, message, *timers, about=about)
             change.outputs = [to_plain(output) for output in outputs]
@@ -392,3 +445,8 @@ class Rerun(Run):
                     raise KeyboardInterrupt
 
         return debugged
+
+
+def _all(touched: Mapping[str, set[Any]]) -> Iterator[Where]:
+    for name, keys in touched.items():
+        yield from ((name, key) for key in keys)

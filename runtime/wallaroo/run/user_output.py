@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn, TextIO
 
 import click
@@ -51,6 +52,18 @@ def reserved_stdout() -> Iterator[TextIO]:
         stack.enter_context(contextlib.redirect_stdout(sys.stderr))
         yield stream
         stream.flush()
+
+
+@contextlib.contextmanager
+def empty_stdin() -> Iterator[None]:
+    """Inside the block, standard input is at its end, as it is for functions on Spark."""
+    before = sys.stdin
+    with Path(os.devnull).open(encoding="utf-8") as nothing:
+        sys.stdin = nothing
+        try:
+            yield
+        finally:
+            sys.stdin = before
 
 
 @contextlib.contextmanager

@@ -81,7 +81,7 @@ def source_of(application: Application, name: str) -> Source:
     raise UsageError(msg)
 
 
-_NEVER = 1 << 80
+NEVER = 1 << 80
 """A time that no clock shows, in nanoseconds since the Unix epoch."""
 
 
@@ -123,8 +123,10 @@ class Run:
         self._letters = SimulatedLetters(application, self.result.records)
         self._kept: Kept | None = None
         """What outputs keep of the record that is being processed."""
-        self._times = SimulatedTimes(application, self.result.state, self._call_timer)
-        self._soonest = _NEVER
+        self._times = SimulatedTimes(
+            application, self.result.state, self._call_timer, self._expires
+        )
+        self._soonest = NEVER
         """Clock before which time alone has no effect on any entity."""
 
     def warn_of_unlisted(self) -> None:
@@ -174,13 +176,8 @@ class Run:
     def advance_clock(self, now_ns: int) -> None:
         """Advance the clock to *now_ns*; close windows and call timers on the way."""
         while self._soonest <= now_ns:  # else no entity need be looked at
-            timers = [
-                (due, name, key)
-                for name in self._windows
-                for key, entity in self._waiting(name)
-                if (due := _next_ns(self._windows_of(name), entity)) is not None
-            ] + [*self._times.due()]
-            due, name, key = min(timers, key=lambda timer: timer[0], default=(_NEVER, "", None))
+            timers = self._due()
+            due, name, key = min(timers, key=lambda timer: timer[0], default=(NEVER, "", None))
             self._soonest = due
             if due > now_ns:
                 break
@@ -188,19 +185,34 @@ class Run:
             self._tick(name, key)
         self._now_ns = max(self._now_ns, now_ns)
 
+    def _due(self) -> Iterator[tuple[int, str, Any]]:
+        """Yield for each key on which the clock has an effect: when, its state, and the key."""
+        for name in self._windows:
+            for key, entity in self._waiting(name):
+                if (due := _next_ns(self._windows_of(name), entity)) is not None:
+                    yield due, name, key
+        yield from self._times.due()
+
+    def _clock_of(self, name: str) -> int:  # noqa: ARG002
+        """The clock of a state."""
+        return self._now_ns
+
+    def _expires(self, name: str, key: Any) -> None:
+        """Note that the entity of a key is about to expire."""
+
     def _waiting(self, name: str) -> Iterable[tuple[Any, Any]]:
         """Keys of a state with windows, and their entities, that time may have an effect on."""
         return self.result.state[name].items()
 
     def _tick(self, name: str, key: Any) -> None:
         if self._times.contains(name):
-            self._times.tick(name, key, self._now_ns)
+            self._times.tick(name, key, self._clock_of(name))
             return
         pipeline, step, rest = self._windows[name]
         assert isinstance(step, WindowCompute)
         entity = self.result.state[name][key]
         failed = functools.partial(self._failed, pipeline, step)
-        outputs = step.windows.tick(entity, key, self._now_ns, failed)
+        outputs = step.windows.tick(entity, key, self._clock_of(name), failed)
         self._delete_if_disposable(step, key, entity)
         for output in outputs:
             self._run_behind(pipeline, rest, key, output)
@@ -300,21 +312,29 @@ class Run:
         self, pipeline: Pipeline, step: StateCompute, key: Any, message: Any
     ) -> Iterator[Any]:
         """Run *message* through *step* of a timed state, and what is due before and after it."""
-        begin = functools.partial(self._times.begin, step, key, message, self._now_ns)
+        now_ns = self._clock_of(step.partition)
+        begin = functools.partial(self._times.begin, step, key, message, now_ns)
         try:
             now = self._call(pipeline, step.name, begin, about=message)
             self._find_or_create(pipeline, step, key, message)
-            timers = self._times.arrived(step, key, now, self._now_ns)
+            timers = self._times.arrived(step, key, now, now_ns)
             with contextlib.suppress(Raised):
                 passed = (timers,) if step.on_timer is not None else ()
                 yield from self._compute(pipeline, step, key, message, *passed)
             timers.end()
             # what it has set to a time that has passed
-            self._times.tick(step.partition, key, self._now_ns)
+            self._times.tick(step.partition, key, now_ns, is_silent=False)
         finally:
             self._note_due(self._times.due_ns(step.partition, key))
 
-    def _call_timer(self, state: str, key: Any, due: Due, timers: CallTimers) -> None:
+    def _call_timer(
+        self,
+        state: str,
+        key: Any,
+        due: Due,
+        timers: CallTimers,
+        at_ns: int | None,  # noqa: ARG002
+    ) -> None:
         pipeline, step, rest = self._times.owner(state)
         assert step.on_timer is not None
         timed = dataclasses.replace(step, function=step.on_timer)
@@ -350,11 +370,13 @@ class Run:
         """Return the outputs, and whether *message* is late."""
         failed = functools.partial(self._failed, pipeline, step)
 
+        now_ns = self._clock_of(step.partition)
+
         def take(entity: Any) -> list[Any]:
-            return step.windows.take(entity, key, message, self._now_ns, failed)
+            return step.windows.take(entity, key, message, now_ns, failed)
 
         entities, late = self.result.state[step.partition], False
-        outputs = overdue(step.windows, entities[key], key, self._now_ns, failed)
+        outputs = overdue(step.windows, entities[key], key, now_ns, failed)
         try:
             outputs += self._watch.touched(step, key, entities, take)
         except Late:

@@ -10,8 +10,9 @@ from wallaroo.api.timers import CallTimers
 from wallaroo.model.application import Application, Branch, Pipeline, StateCompute
 from wallaroo.model.timing import Due, KeyTime, Timing
 
-OnTimer = Callable[[str, Any, Due, CallTimers], None]
-"""Calls a timer: (state, key, what is due, the timers of the key)."""
+OnTimer = Callable[[str, Any, Due, CallTimers, int | None], None]
+"""Calls a timer: (state, key, what is due, the timers of the key, what the clock showed when it was
+due; None if a message made it due)."""
 
 
 class SimulatedTimes:
@@ -21,12 +22,18 @@ class SimulatedTimes:
         application: The simulated application.
         state: Its entities by state and key; those that expire are removed.
         on_timer: Calls a timer.
+        on_expiry: Called with state and key of an entity that is about to expire.
     """
 
     def __init__(
-        self, application: Application, state: dict[str, dict[Any, Any]], on_timer: OnTimer
+        self,
+        application: Application,
+        state: dict[str, dict[Any, Any]],
+        on_timer: OnTimer,
+        on_expiry: Callable[[str, Any], None],
     ) -> None:
         self._state = state
+        self._on_expiry = on_expiry
         self._on_timer = on_timer
         self._timings: dict[str, Timing] = {
             name: partition.timing
@@ -64,10 +71,10 @@ class SimulatedTimes:
         time = self._times[state].get(key)
         return None if time is None else self._timings[state].due_ns(time)
 
-    def tick(self, state: str, key: Any, now_ns: int) -> None:
-        """Call what is due for *key* by *now_ns*."""
+    def tick(self, state: str, key: Any, now_ns: int, *, is_silent: bool = True) -> None:
+        """Call what is due for *key* by *now_ns*; *is_silent* unless it follows a message."""
         if (time := self._times[state].get(key)) is not None:
-            self._settle(state, key, time.reached(now_ns))
+            self._settle(state, key, time.reached(now_ns), is_silent=is_silent)
 
     def begin(self, step: StateCompute, key: Any, message: Any, now_ns: int) -> int:
         """Call what is due before *message*, which arrives at *step*; returns the key's time then.
@@ -94,15 +101,17 @@ class SimulatedTimes:
         time = times[key] = timing.arrived(times.get(key), now_ns, now)
         return CallTimers(key, time.reached(now_ns), time.timers, in_timer=False)
 
-    def _settle(self, state: str, key: Any, until: int) -> None:
+    def _settle(self, state: str, key: Any, until: int, *, is_silent: bool = False) -> None:
         timing, times = self._timings[state], self._times[state]
         while (time := times.get(key)) is not None:
             due = timing.pop_due(time, until)
             if due is None:
                 return
             if due.timer is None:
+                self._on_expiry(state, key)
                 del times[key]
                 self._state[state].pop(key, None)
                 return
             timers = CallTimers(key, due.at, time.timers, in_timer=True)
-            self._on_timer(state, key, due, timers)
+            at_ns = time.clock_at(due.at) if is_silent else None
+            self._on_timer(state, key, due, timers, at_ns)
