@@ -13,9 +13,9 @@ from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.journal.blocks import gathered
 from wallaroo.gateway.outbox.chunks import FinishedChunk
 from wallaroo.gateway.store import Store
+from wallaroo.history.changes import Change
 from wallaroo.history.explanation import Explanation
 from wallaroo.history.records import records
-from wallaroo.history.rerun import Change
 from wallaroo.model.application import Application
 from wallaroo.wire.records import Block, Tally
 

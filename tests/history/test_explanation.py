@@ -16,10 +16,10 @@ from tests.history.totals import FACTOR, Total, add, decode, encode, name_of, to
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.journal.clock import Uptime
+from wallaroo.history.changes import UNKNOWN, Change
 from wallaroo.history.differences import ABSENT, is_same
 from wallaroo.history.records import records
 from wallaroo.history.rehearsal import Rehearsal
-from wallaroo.history.rerun import UNKNOWN, Change
 from wallaroo.model.application import Application
 from wallaroo.resolution.application import resolve
 

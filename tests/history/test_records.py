@@ -16,7 +16,7 @@ from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.store import StoreLimits
-from wallaroo.history.rerun import UNKNOWN
+from wallaroo.history.changes import UNKNOWN
 from wallaroo.system import disk_space
 
 ROUNDS = 40

@@ -17,10 +17,10 @@ from wallaroo.cli.options import STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import log_of_application
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.errors import UsageError
+from wallaroo.history.changes import UNKNOWN, Change
 from wallaroo.history.differences import ABSENT, differences, shown
 from wallaroo.history.explanation import Explanation
 from wallaroo.history.records import records
-from wallaroo.history.rerun import UNKNOWN, Change
 from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_json
 from wallaroo.user_code.exceptions import short_repr

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 
 from wallaroo.dataflow.look_ups import keys_written
 from wallaroo.gateway.log.records import Record
+from wallaroo.history.changes import UNKNOWN, Change, Debugs, Snapshot, Where
 from wallaroo.history.differences import is_same
 from wallaroo.history.publications import Publication
 from wallaroo.history.replay import Replay, Touched
-from wallaroo.history.rerun import UNKNOWN, Change, Debugs, Snapshot, Where
 from wallaroo.model.application import Application
 
 

@@ -12,9 +12,10 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.state_records import unpacked_changes
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.log.records import Record
+from wallaroo.history.changes import UNKNOWN, Change, Debugs, Snapshot, Where
 from wallaroo.history.differences import ABSENT
 from wallaroo.history.publications import Publication, Publications
-from wallaroo.history.rerun import UNKNOWN, Change, Debugs, Rerun, Snapshot, Where
+from wallaroo.history.rerun import Rerun
 from wallaroo.model.application import Application
 
 Touched = dict[str, set[Any]]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import pdb  # noqa: T100 - what `wallaroo explain --debug` is for
-import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from wallaroo.api.timers import CallTimers
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.dataflow.program import Program
+from wallaroo.history.changes import NOT_KNOWN, NOTHING, Arrival, Change, Debugs, Snapshot, Where
 from wallaroo.history.differences import ABSENT
 from wallaroo.history.publications import Publication
 from wallaroo.model.application import (
@@ -31,96 +30,8 @@ from wallaroo.testing._watched_entities import Suspects
 from wallaroo.user_code.exceptions import describe_error
 from wallaroo.wire.records import TICK_SOURCE
 
-Where = tuple[str, Any]
-"""State and key."""
-UNKNOWN = {"$unknown": True}
-"""In the place of an entity that was there before the log begins."""
-
-
-class Snapshot:
-    """An entity at some moment, of which the plain form is made when it is asked for.
-
-    Args:
-        plain: Its plain form, if that is known.
-        data: It, pickled.
-    """
-
-    def __init__(self, plain: Any = None, data: bytes | None = None) -> None:
-        self._plain, self._data = plain, data
-
-    @classmethod
-    def of(cls, entity: Any) -> Snapshot:
-        """Take a snapshot of *entity*."""
-        try:
-            return cls(data=pickle.dumps(entity, protocol=5))
-        except Exception:  # it has a serialization of its own
-            return cls(to_plain(entity))
-
-    @property
-    def plain(self) -> Any:
-        """It in plain form."""
-        if self._data is not None:
-            self._plain, self._data = to_plain(pickle.loads(self._data)), None
-        return self._plain
-
-
-_ABSENT, _UNKNOWN = Snapshot(ABSENT), Snapshot(UNKNOWN)
 _NOT_USER_CODE = ("wallaroo.*", "contextlib", "functools", "threading", "dataclasses", "warnings")
 """Modules through which a debugger passes without stopping."""
-
-
-class Arrival(NamedTuple):
-    """A message, or a reading of the clock."""
-
-    offset: int
-    at_ns: int
-    """When it arrived, in nanoseconds since the Unix epoch."""
-    source: str | None
-    """Name of its source; None for a reading of the clock."""
-    message: Any = None
-    """What the decoder got, in plain form."""
-
-
-Debugs = Callable[[Arrival], bool]
-"""Whether a debugger stops when this message, or this reading of the clock, changes an entity."""
-
-
-@dataclass
-class Change:
-    """What a message, a timer or the end of a window did to an entity. Values are in plain form."""
-
-    where: Where
-    arrival: Arrival | None
-    """None if no message was found that made the change."""
-    pipeline: str = ""
-    step: str = ""
-    """Name of the step with the state."""
-    path: list[tuple[str, Any]] = field(default_factory=list)
-    """Steps before, each with the message that it passed on."""
-    begun: Snapshot = _UNKNOWN
-    """The entity before."""
-    ended: Snapshot = _UNKNOWN
-    """The entity after it."""
-    is_new: bool = False
-    """Whether `begun` is what the entity is made as, and there was none."""
-    outputs: list[Any] = field(default_factory=list)
-    """What the step passed on."""
-    sent: list[tuple[str, bytes]] = field(default_factory=list)
-    """What then left the application: the name of a sink, and an output."""
-    error: str | None = None
-    """What was raised, here or behind it."""
-    recorded: Any = None
-    """What the application has published in the place of `after`, if that is something else."""
-
-    @property
-    def before(self) -> Any:
-        """The entity before, in plain form."""
-        return self.begun.plain
-
-    @property
-    def after(self) -> Any:
-        """The entity after it, in plain form."""
-        return self.ended.plain
 
 
 class _NotKept(Raised):
@@ -150,7 +61,6 @@ class Rerun(Run):
         messages: How many messages were run.
         unread: How many were not, by the name of their source, which the application lacks.
         dead_letters: How many failed.
-        lacking: How many calls were left out because their entity was there before the log begins.
     """
 
     def __init__(
@@ -165,7 +75,7 @@ class Rerun(Run):
     ) -> None:
         super().__init__(application, Suspects())
         self._stays = stays
-        self.messages = self.dead_letters = self.lacking = 0
+        self.messages = self.dead_letters = 0
         self.unread = Counter[str]()
         self.on_sent: Callable[[str, bytes], None] = lambda _sink, _output: None
         """Called with each output, and the name of its sink."""
@@ -244,7 +154,7 @@ class Rerun(Run):
         entity = self._bucket.entities[self._numbers[where[0]]].get(where[1], ABSENT)
         if entity is not ABSENT:
             return Snapshot.of(entity)
-        return _ABSENT if self._is_known(where) else _UNKNOWN
+        return NOTHING if self._is_known(where) else NOT_KNOWN
 
     def _takes(self, source: Source, offset: int, arrived_ns: int, payload: bytes) -> None:
         self._now_ns = arrived_ns  # as the engine does, even if it is earlier
@@ -292,7 +202,7 @@ class Rerun(Run):
     def _expires(self, name: str, key: Any) -> None:
         if (name, key) in self._wanted:
             begun = self.snapshot((name, key))
-            change = Change((name, key), self._arrival, "", "expires", begun=begun, ended=_ABSENT)
+            change = Change((name, key), self._arrival, "", "expires", begun=begun, ended=NOTHING)
             self._changes.append(change)
 
     def _begin(self, arrival: Arrival) -> None:
@@ -333,7 +243,6 @@ class Rerun(Run):
         if key not in self.result.state[step.partition] and not self._is_known(where):
             if where in self._wanted:
                 self._note(pipeline, step, where)
-            self.lacking += 1
             raise _NotKept
         self._made = key not in self.result.state[step.partition]
         super()._find_or_create(pipeline, step, key, message)
