@@ -13,6 +13,8 @@ import wallaroo
 from tests import random_applications
 from tests.history.harness import Recorded, explained
 from tests.history.totals import FACTOR, Total, add, decode, encode, name_of, totals
+from wallaroo.connectors.kafka.records import KafkaRecord
+from wallaroo.connectors.kafka.stored import whole
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.journal.clock import Uptime
@@ -142,6 +144,30 @@ def test_a_key_of_another_type_is_found_by_what_python_shows(tmp_path: Path) -> 
     changes, _ = explained(tmp_path, application, "('ada', 1)")
     assert [change.after["sum"] for change in changes] == [5, 8]
     assert UNKNOWN not in [change.before for change in changes]
+
+
+@pytest.mark.parametrize("envelope", [False, True])
+def test_records_of_topics_are_explained_and_rehearsed(tmp_path: Path, envelope: bool) -> None:
+    def of_record(record: Any) -> tuple[str, int]:
+        name, _, number = (record.value if envelope else record).decode().partition(" ")
+        return name, int(number)
+
+    source = wallaroo.KafkaSourceConfig("numbers", "127.0.0.1:9", of_record, envelope=envelope)
+    pipeline = wallaroo.source("numbers", source).key_by(name_of).to(add)
+    sink = wallaroo.KafkaSinkConfig("totals", "127.0.0.1:9", encode)
+    application = resolve(wallaroo.build_application("Topics", pipeline.to_sink(sink)))
+    recorded = Recorded(tmp_path, application)
+    payloads = [b"ada 5", b"bob 1", b"ada 2"]
+    recorded.run(
+        [("numbers", whole(KafkaRecord(one, key=b"k", timestamp_ms=5))) for one in payloads]
+    )
+    recorded.close()
+    (_, second), _ = explained(tmp_path, application, "ada")
+    assert second.recorded is None
+    assert second.sent == [("numbers", b"ada=7;")]
+    rehearsal = Rehearsal.of(application, records(tmp_path / LOG))
+    assert rehearsal.differing_names() == set()
+    assert rehearsal.sinks["numbers"].same == 3
 
 
 class Clock:
