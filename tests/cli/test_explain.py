@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +12,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.gateway.harness import publish
 from tests.helpers import WORD_COUNT
 from tests.history.harness import Recorded
 from wallaroo.cli.main import main
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
+from wallaroo.gateway.outbox.chunks import FinishedChunk
+from wallaroo.wire.records import FailedMessage, Tally
 
 SOURCE = "Split and Count"
 
@@ -113,3 +118,24 @@ def test_what_is_not_there_is_refused_by_name(counted: Path, tmp_path: Path) -> 
     assert "there is no state 'totals'; the application has 'word totals'" in refused.stderr
     refused = explain(tmp_path / "none", "z")
     assert f"{tmp_path / 'none'} has no log: no gateway has run" in refused.stderr
+
+
+def test_a_dead_letter_says_how_its_key_is_explained(tmp_path: Path) -> None:
+    application = application_without_addresses(str(WORD_COUNT), ())
+    recorded = Recorded(tmp_path, application)
+    recorded.run([(SOURCE, b"zebra")])
+    assert recorded.store.journal.submit(0, 1, b"\0\0\0\3zoo")
+    assert recorded.store.journal.flush(10)
+    failed = FailedMessage(SOURCE, "Count Word", "application.py:1", "E", "'zoo'", "'z'", 1)
+    tally = Tally(set_aside=1, letters=[failed])
+    evidence = EvidenceFinder(application, recorded.store.journal, {})
+    publish(recorded.store, FinishedChunk(2, 2, (), tally, []), evidence=evidence)
+    recorded.store.writer.flush()
+    recorded.close()
+    asked = ["dead-letters", "show", str(WORD_COUNT), "1", "--state-dir", str(tmp_path)]
+    (line,) = [
+        line for line in CliRunner().invoke(main, asked).stdout.splitlines() if "explain" in line
+    ]
+    _, _, command = line.partition("wallaroo ")
+    done = CliRunner().invoke(main, [*shlex.split(command), "--state-dir", str(tmp_path)])
+    assert "word totals['z'] (new) .word_totals['zebra'] + 1" in done.stdout

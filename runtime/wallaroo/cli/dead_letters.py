@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -191,7 +192,7 @@ def show(given: tuple[str, ...], state_dir: Path | None, payload: bool) -> None:
         raise UsageError(_no_letter(number, "", state_dir))
     (letter,) = letters
     if not payload:
-        click.echo(_page(letter))
+        click.echo(_page(letter, app))
     elif (arrived := _arrived(letter).payload) is None:
         raise UsageError(_no_payload(letter))
     else:
@@ -236,7 +237,7 @@ def _arrived(letter: DeadLetter) -> DeadLetter:
     return replace(letter, payload=None if why else value_of(letter.payload or b""))
 
 
-def _page(letter: DeadLetter) -> str:
+def _page(letter: DeadLetter, app: str | None) -> str:
     why, arrived = _why_no_payload(letter), _arrived(letter).payload
     fields = {
         "number": letter.id,
@@ -253,6 +254,10 @@ def _page(letter: DeadLetter) -> str:
         if arrived is None
         else f"{len(arrived)} bytes: {arrived[:60]!r}",
     }
+    if letter.key is not None and app is not None:
+        at = datetime.fromtimestamp((letter.arrived_ns or letter.set_aside_ns) / 1e9, UTC)
+        until = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        fields["see also"] = f"wallaroo explain {shlex.join([app, letter.key])} --at {until}"
     if letter.payload is not None and why:  # no decoder had it
         del fields["place"], fields["message"]
     page = "\n".join(f"{name:<10} {printable(value)}" for name, value in fields.items())
