@@ -70,10 +70,7 @@ def test_the_latest_changes_are_shown_and_those_up_to_a_message_or_a_time(counte
     refused = explain(counted, "z", "--at", "2001-01-01T00:00:00")
     assert refused.exit_code == 2
     assert "has no change of an entity with the key 'z' up to 2001-01-01T00:00:00" in refused.stderr
-    assert (
-        "--at: 'soon' is neither an offset nor a time"
-        in explain(counted, "z", "--at", "soon").stderr
-    )
+    assert "'soon' is neither an offset nor a time" in explain(counted, "z", "--at", "soon").stderr
 
 
 def test_json_has_everything(counted: Path) -> None:

@@ -21,6 +21,7 @@ from wallaroo.connectors.kafka.stored import is_refused, value_of
 from wallaroo.errors import UsageError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
+from wallaroo.history.moments import shown_time
 from wallaroo.run.state.dead_letters import dead_letter_actions
 from wallaroo.system.printable import printable, printable_lines
 
@@ -255,8 +256,7 @@ def _page(letter: DeadLetter, app: str | None) -> str:
         else f"{len(arrived)} bytes: {arrived[:60]!r}",
     }
     if letter.key is not None and app is not None:
-        at = datetime.fromtimestamp((letter.arrived_ns or letter.set_aside_ns) / 1e9, UTC)
-        until = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        until = shown_time(letter.arrived_ns or letter.set_aside_ns)
         fields["see also"] = f"wallaroo explain {shlex.join([app, letter.key])} --at {until}"
     if letter.payload is not None and why:  # no decoder had it
         del fields["place"], fields["message"]

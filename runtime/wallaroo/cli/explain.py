@@ -7,12 +7,12 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
+from wallaroo.cli.option_types import MOMENT
 from wallaroo.cli.options import STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import log_of_application
 from wallaroo.dataflow.json_codec import to_plain
@@ -20,6 +20,7 @@ from wallaroo.errors import UsageError
 from wallaroo.history.changes import UNKNOWN, Change
 from wallaroo.history.differences import ABSENT, differences, shown
 from wallaroo.history.explanation import Explanation
+from wallaroo.history.moments import Moment, shown_time
 from wallaroo.history.records import records
 from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_json
@@ -41,7 +42,7 @@ _LACKS = (
 @click.option("--state", metavar="NAME", help="Name of the state.  [default: all with the key]")
 @click.option(
     "--at",
-    metavar="OFFSET|TIME",
+    type=MOMENT,
     help="Only changes up to a message or a time, as in 1200 or 2026-11-29T13:00:00.",
 )
 @click.option(
@@ -72,7 +73,7 @@ def explain(
     key: str,
     state_dir: Path | None,
     state: str | None,
-    at: str | None,
+    at: Moment | None,
     most: int,
     other: str | None,
     debug: bool,
@@ -96,7 +97,6 @@ def explain(
       wallaroo explain apps/market_spread AAPL --at 1200 --changes 3
       wallaroo explain apps/word_count z --with-app new/word_count
     """  # noqa: D301  (click reads \b)
-    limit = _limit(at)
     with reported_exits(), _stdout(reserved=not debug) as write:
         application, directory = log_of_application(app, app_args, state_dir, other)
         if state is not None and state not in application.partitions:
@@ -109,19 +109,19 @@ def explain(
             key,
             state,
             is_other=other is not None,
-            debugs=(lambda one: limit is None or one.offset == limit[0]) if debug else None,
+            debugs=(lambda one: at is None or one.offset == at.offset) if debug else None,
         )
         latest: deque[Change] = deque(maxlen=most)
         count = 0
         for change in explanation:
-            if limit is None or _is_before(change, *limit):
+            if at is None or (change.arrival is not None and not at.is_before(change.arrival)):
                 latest.append(change)
                 count += 1
         if not latest:
             msg = f"the log in {directory} has no change of an entity with the key {key!r}"
             for source in explanation.unread:
                 msg += f"; it has messages of the source {source!r}, which the application lacks"
-            raise UsageError(f"{msg} up to {at}" if at else msg)
+            raise UsageError(f"{msg} up to {at.shown()}" if at else msg)
         for change in latest:
             click.echo(_json(change) if as_json else "\n".join(_lines(change)), file=write)
     if not as_json:
@@ -143,36 +143,6 @@ def _reserved() -> Iterator[TextIO]:
         yield out
 
 
-def _limit(at: str | None) -> tuple[int | None, int | None] | None:
-    """The last offset, or the last time, that *at* says.
-
-    Raises:
-        UsageError: It is neither.
-    """
-    if at is None:
-        return None
-    if at.replace(",", "").isdecimal():
-        return int(at.replace(",", "")), None
-    try:
-        time = datetime.fromisoformat(at)
-    except ValueError:
-        msg = f"--at: {at!r} is neither an offset nor a time such as 2026-11-29T13:00:00 (UTC)"
-        raise UsageError(msg) from None
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    since = (time - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
-    return None, since * 1_000 + 999_999  # the whole millisecond that `_time` shows
-
-
-def _is_before(change: Change, offset: int | None, time_ns: int | None) -> bool:
-    arrival = change.arrival
-    if arrival is None:
-        return False
-    if offset is not None:
-        return arrival.offset <= offset
-    return time_ns is None or arrival.at_ns <= time_ns
-
-
 def _lines(change: Change) -> Iterator[str]:
     state, key = change.where
     of = f"{state}[{short_repr(key)}]"
@@ -182,11 +152,13 @@ def _lines(change: Change) -> Iterator[str]:
         )
     elif change.arrival.source is None:
         yield printable(
-            f"offset {change.arrival.offset:,}  {_time(change.arrival.at_ns)}  the clock"
+            f"offset {change.arrival.offset:,}  {shown_time(change.arrival.at_ns)}  the clock"
         )
     else:
         source, message = repr(change.arrival.source), shown(change.arrival.message)
-        place = f"offset {change.arrival.offset:,}  {_time(change.arrival.at_ns)}  from {source}"
+        place = (
+            f"offset {change.arrival.offset:,}  {shown_time(change.arrival.at_ns)}  from {source}"
+        )
         yield printable(f"{place}: {message}")
     rows = [(step, shown(value)) for step, value in change.path]
     if change.is_new:
@@ -228,7 +200,7 @@ def _json(change: Change) -> str:
         "state": state,
         "key": to_plain(key),
         "offset": arrival and arrival.offset,
-        "time": arrival and _time(arrival.at_ns),
+        "time": arrival and shown_time(arrival.at_ns),
         "source": arrival and arrival.source,
         "message": arrival and arrival.message,
         "pipeline": change.pipeline,
@@ -244,7 +216,3 @@ def _json(change: Change) -> str:
     if change.recorded is not None:
         values["published"] = change.recorded
     return printable_json(json.dumps(values))
-
-
-def _time(ns: int) -> str:
-    return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

@@ -12,6 +12,7 @@ import click
 
 from wallaroo.api.addresses import Address, parse_address
 from wallaroo.errors import UsageError
+from wallaroo.history.moments import Moment
 from wallaroo.observability.logs import parse_levels
 from wallaroo.system.object_store import SCHEME, ObjectPath
 
@@ -128,5 +129,7 @@ ADDRESS = TextType("HOST:PORT", _address)
 """An address."""
 LEVELS = TextType("LEVELS", _levels)
 """Log levels."""
+MOMENT = TextType("OFFSET|TIME", Moment.parse)
+"""A message or a time."""
 SETTING = TextType("KEY=VALUE", _setting)
 """A setting."""

@@ -84,7 +84,7 @@ class Rehearsal:
         sinks = {sink.name: sink for sink in application.output_sinks}
         published: dict[str, Counter[bytes]] = {name: Counter() for name in sinks}
         made: dict[str, Counter[bytes]] = {name: Counter() for name in sinks}
-        replay.rerun.on_sent = lambda sink, output: made[sink].update((output,))
+        replay.rerun.on_sent = lambda sink, output, _arrival: made[sink].update((output,))
         letters = 0
         for publication, touched in replay:
             replay.run(publication, set(), touched)

@@ -61,6 +61,7 @@ class Rerun(Run):
         messages: How many messages were run.
         unread: How many were not, by the name of their source, which the application lacks.
         dead_letters: How many failed.
+        lacking: How many calls were left out because their entity was there before the log begins.
     """
 
     def __init__(
@@ -75,10 +76,12 @@ class Rerun(Run):
     ) -> None:
         super().__init__(application, Suspects())
         self._stays = stays
-        self.messages = self.dead_letters = 0
+        self.messages = self.dead_letters = self.lacking = 0
         self.unread = Counter[str]()
-        self.on_sent: Callable[[str, bytes], None] = lambda _sink, _output: None
-        """Called with each output, and the name of its sink."""
+        self.on_sent: Callable[[str, bytes, Arrival], None] = lambda _sink, _output, _arrival: None
+        """Called with the name of a sink, an output for it, and what it is due to."""
+        self.on_arrival: Callable[[Arrival], None] = lambda _arrival: None
+        """Called before a message is run, or the clock is read."""
         self._program, self._bucket, self._is_known = program, bucket, is_known
         self._sources = {source.name: source for source in self._application.sources}
         self._numbers = program.partition_numbers
@@ -208,6 +211,7 @@ class Rerun(Run):
     def _begin(self, arrival: Arrival) -> None:
         self._arrival, self._change = arrival, None
         self._path.clear()
+        self.on_arrival(arrival)
         result = self.result
         for outputs in (result.outputs, *result.by_sink.values()):
             outputs.clear()
@@ -243,6 +247,7 @@ class Rerun(Run):
         if key not in self.result.state[step.partition] and not self._is_known(where):
             if where in self._wanted:
                 self._note(pipeline, step, where)
+            self.lacking += 1
             raise _NotKept
         self._made = key not in self.result.state[step.partition]
         super()._find_or_create(pipeline, step, key, message)
@@ -315,7 +320,8 @@ class Rerun(Run):
         super()._send(pipeline, branch, message)
         for name, outputs in by_sink.items():
             for output in outputs[before[name] :]:
-                self.on_sent(name, output)
+                assert self._arrival is not None
+                self.on_sent(name, output, self._arrival)
                 if change is not None:
                     change.sent.append((name, output))
 

@@ -1,0 +1,120 @@
+"""`wallaroo replay`: writes the outputs of recorded messages to files."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO
+
+import click
+
+from wallaroo.cli.option_types import MOMENT
+from wallaroo.cli.options import STATE_DIR_OF_APP
+from wallaroo.cli.saved_state import log_of_application
+from wallaroo.errors import UsageError, reason_of
+from wallaroo.history.changes import Arrival
+from wallaroo.history.moments import Moment
+from wallaroo.history.records import records
+from wallaroo.history.replay import Replay
+from wallaroo.model.application import Application
+from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
+from wallaroo.system.printable import counted, printable
+from wallaroo.system.private_files import private_files
+
+
+@click.command()
+@click.argument("app")
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--begin",
+    type=MOMENT,
+    help="First message, or time from which on messages count.",
+    show_default="the oldest message",
+)
+@click.option(
+    "--end",
+    type=MOMENT,
+    help="Last message, or time up to which messages count.",
+    show_default="the latest message",
+)
+@STATE_DIR_OF_APP
+@click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
+@private_files()
+def replay(
+    app: str,
+    directory: Path,
+    begin: Moment | None,
+    end: Moment | None,
+    state_dir: Path | None,
+    app_args: tuple[str, ...],
+) -> None:
+    """Run messages that the log keeps through APP again, and write their outputs to DIRECTORY.
+
+    There is a file for each sink; DIRECTORY must not exist yet, or be empty. Each message meets the
+    state that was published before it. Nothing is sent, and a running
+    application is not touched. Outputs are written one after the other, as over TCP; outputs that
+    are separate messages, as those of topics and webhooks, get a line each. Side effects of
+    functions, such as writes to a database, happen again.
+
+    \b
+    Example:
+      wallaroo replay apps/word_count again --begin 1200 --end 1300
+      wallaroo replay new/orders.py again --state-dir .wallaroo/orders --begin 2026-11-29T13:00
+    """  # noqa: D301  (click reads \b)
+    with reserved_stdout(), empty_stdin(), reported_exits(), ExitStack() as opened:
+        application, log = log_of_application(app, app_args, state_dir)
+        files = _files(application, directory, opened)
+        joined = {sink.name for sink in application.output_sinks if sink.joins_outputs}
+        counts = dict.fromkeys(files, 0)
+        messages = 0
+        found = Replay(application, records(log))
+
+        def counts_here(arrival: Arrival) -> bool:
+            is_early = begin is not None and begin.is_after(arrival)
+            return not is_early and (end is None or not end.is_before(arrival))
+
+        def write(sink: str, output: bytes, arrival: Arrival) -> None:
+            if counts_here(arrival):
+                ends = sink in joined or output.endswith(b"\n")
+                files[sink].write(output if ends else output + b"\n")
+                counts[sink] += 1
+
+        def note(arrival: Arrival) -> None:
+            nonlocal messages
+            messages += arrival.source is not None and counts_here(arrival)
+
+        found.rerun.on_sent, found.rerun.on_arrival = write, note
+        for publication, touched in found:
+            found.run(publication, set(), touched)
+            found.settle(publication, touched, set())
+    if not messages:
+        msg = f"the log in {log} has no such message that was processed"
+        raise UsageError(msg)
+    click.echo(f"{counted(messages, 'message')} run again", err=True)
+    for sink, file in files.items():
+        click.echo(printable(f"{counted(counts[sink], 'output')} in {file.name}"), err=True)
+    if found.rerun.lacking:
+        left = counted(found.rerun.lacking, "call")
+        click.echo(f"{left} left out: the entity was there before the log begins", err=True)
+
+
+def _files(application: Application, directory: Path, opened: ExitStack) -> dict[str, IO[bytes]]:
+    """A file for each sink.
+
+    Raises:
+        UsageError: They cannot be made.
+    """
+    files: dict[str, IO[bytes]] = {}
+    try:
+        directory.mkdir(exist_ok=True)
+        if any(directory.iterdir()):
+            msg = f"{directory} is not empty"
+            raise UsageError(msg)
+        for sink in application.output_sinks:
+            file = directory / (re.sub(r"[^\w.-]+", "-", sink.name).strip("-.") or "outputs")
+            files[sink.name] = opened.enter_context(file.open("xb"))
+    except OSError as error:
+        msg = f"{directory} cannot be written: {reason_of(error)}"
+        raise UsageError(msg) from error
+    return files
