@@ -56,7 +56,9 @@ class _Peer:
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedDisk:
     disk = SimulatedDisk()
     (tmp_path / "log").mkdir()
-    monkeypatch.setattr(writer, "Log", lambda *arguments: Log(*arguments, disk=disk))
+    monkeypatch.setattr(
+        writer, "Log", lambda *arguments, **options: Log(*arguments, disk=disk, **options)
+    )
     monkeypatch.setattr(os, "fdatasync", disk.fdatasync)
     return disk
 

@@ -174,7 +174,9 @@ class World:
         patch.setattr(
             writer,
             "Log",
-            lambda *arguments: Log(*arguments, segment_bytes=segment, disk=self.disk),
+            lambda *arguments, **options: Log(
+                *arguments, segment_bytes=segment, disk=self.disk, **options
+            ),
         )
         for module in (log, recovery):
             patch.setattr(module, "segment_file", _segment_file)
