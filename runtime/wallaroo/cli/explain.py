@@ -109,7 +109,7 @@ def explain(
             key,
             state,
             is_other=other is not None,
-            debugs=(lambda one: at is None or one.offset == at.offset) if debug else None,
+            debugs=(lambda one: at is None or at.offset in {None, one.offset}) if debug else None,
         )
         latest: deque[Change] = deque(maxlen=most)
         count = 0
