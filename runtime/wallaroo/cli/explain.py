@@ -14,14 +14,13 @@ import click
 
 from wallaroo.cli.option_types import MOMENT
 from wallaroo.cli.options import STATE_DIR_OF_APP
-from wallaroo.cli.saved_state import log_of_application
+from wallaroo.cli.saved_state import log_of_application, read_log
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.errors import UsageError
 from wallaroo.history.changes import UNKNOWN, Change
 from wallaroo.history.differences import ABSENT, differences, shown
 from wallaroo.history.explanation import Explanation
 from wallaroo.history.moments import Moment, shown_time
-from wallaroo.history.records import records
 from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_json
 from wallaroo.user_code.exceptions import short_repr
@@ -105,7 +104,7 @@ def explain(
             raise UsageError(msg)
         explanation = Explanation(
             application,
-            records(directory),
+            read_log(directory, quiet=debug),
             key,
             state,
             is_other=other is not None,

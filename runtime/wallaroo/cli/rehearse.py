@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from wallaroo.cli.options import STATE_DIR_OF_APP
-from wallaroo.cli.saved_state import log_of_application
+from wallaroo.cli.saved_state import log_of_application, read_log
 from wallaroo.errors import UsageError
-from wallaroo.history.records import records
 from wallaroo.history.rehearsal import DEAD_LETTERS, OfSink, Rehearsal
 from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
 from wallaroo.system.printable import counted, printable
@@ -54,7 +53,7 @@ def rehearse(
     """  # noqa: D301  (click reads \b)
     with reserved_stdout() as out, empty_stdin(), reported_exits():
         application, directory = log_of_application(app, app_args, state_dir)
-        rehearsal = Rehearsal.of(application, records(directory))
+        rehearsal = Rehearsal.of(application, read_log(directory))
         names = {DEAD_LETTERS, *application.partitions, *rehearsal.others, *rehearsal.sinks}
         names.update(sink.name for sink in application.output_sinks)
         names.update(rehearsal.unread)

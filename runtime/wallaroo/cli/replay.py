@@ -11,11 +11,10 @@ import click
 
 from wallaroo.cli.option_types import MOMENT
 from wallaroo.cli.options import STATE_DIR_OF_APP
-from wallaroo.cli.saved_state import log_of_application
+from wallaroo.cli.saved_state import log_of_application, read_log
 from wallaroo.errors import UsageError, reason_of
 from wallaroo.history.changes import Arrival
 from wallaroo.history.moments import Moment
-from wallaroo.history.records import records
 from wallaroo.history.replay import Replay
 from wallaroo.model.application import Application
 from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
@@ -68,7 +67,7 @@ def replay(
         joined = {sink.name for sink in application.output_sinks if sink.joins_outputs}
         counts = dict.fromkeys(files, 0)
         messages = 0
-        found = Replay(application, records(log))
+        found = Replay(application, read_log(log))
 
         def counts_here(arrival: Arrival) -> bool:
             is_early = begin is not None and begin.is_after(arrival)

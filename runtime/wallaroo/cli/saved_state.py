@@ -11,19 +11,24 @@ from typing import Any
 import structlog
 
 from wallaroo.cli.options import application_without_addresses
+from wallaroo.cli.streams import TransferProgress
 from wallaroo.dataflow.json_codec import entity_json
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.offline_state import StoppedState
 from wallaroo.engine.stored import SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.entries import MESSAGES, messages_in
+from wallaroo.gateway.log.records import Record
 from wallaroo.gateway.reading import check_names
+from wallaroo.history.records import records
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.run.state.classes import hints_of_fields, known_states, state_class_problem
 from wallaroo.run.state.directory import read_fixed, readable_checkpoint
 from wallaroo.run.state.location import default_state_dir, directory_of_log
 from wallaroo.run.user_output import reserved_stdout
+from wallaroo.wire.records import TICK_SOURCE
 
 log = structlog.get_logger("wallaroo")
 
@@ -96,6 +101,20 @@ def log_of_application(
         msg = f"{state_dir} has no {LOG}: no gateway has run with this state directory"
         raise UsageError(msg)
     return application, directory
+
+
+def read_log(directory: Path, *, quiet: bool = False) -> Iterator[Record]:
+    """The records of a log, with progress on the terminal unless *quiet*; see `records`."""
+    progress = TransferProgress("read", quiet=quiet)
+    try:
+        for record in records(directory):
+            if record.kind == MESSAGES:
+                entry = messages_in(record.payload)
+                count = 0 if entry.source == TICK_SOURCE else entry.messages
+                progress.add(count, entry.size)
+            yield record
+    finally:
+        progress.clear()
 
 
 def of_key(saved: SavedState, text: str) -> Iterator[dict[str, Any]]:

@@ -69,7 +69,7 @@ class TransferProgress:
     """A line on the terminal, if there is one, that shows the progress of a transfer.
 
     Args:
-        verb: What has been done: "sent" or "received".
+        verb: What has been done: "sent", "received" or "read".
         quiet: Whether to print only the summary, because the terminal shows other output.
         rates: Whether to tell rates; not if there were pauses.
     """
@@ -104,6 +104,11 @@ class TransferProgress:
         duration = time.monotonic() - self._started if self._started is not None else 0.0
         rate = f", {self.messages / duration:,.0f} messages/s" if duration > 0 else ""
         return f"{self._verb} {counts} in {duration:.1f} s{rate}"
+
+    def clear(self) -> None:
+        """Remove the line from the terminal, where a result takes its place."""
+        if self._on_terminal and self._shown_at:
+            print(f"\r{' ' * (len(self.line()) + 3)}\r", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Print the summary on standard error, apart from data on standard output."""
