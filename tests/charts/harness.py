@@ -23,7 +23,7 @@ CHARTS = ("market-spread", "word-count")
 Object = dict[str, Any]
 """A Kubernetes object."""
 
-# it would read the schemas of a version anew for each object, a megabyte
+# without a cache, it reads a megabyte of schemas for each object
 for read in (schemas.schema_contents, schemas.all_versions):
     setattr(schemas, read.__name__, cache(read))
 

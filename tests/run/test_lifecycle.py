@@ -136,8 +136,8 @@ def test_a_driver_and_a_gateway_do_without_numpy() -> None:
     loading = (
         "import sys, wallaroo.run.local, wallaroo.gateway.server; print('numpy' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", loading], capture_output=True, check=True).stdout
-    assert told == b"False\n"
+    printed = subprocess.run([sys.executable, "-c", loading], capture_output=True, check=True)
+    assert printed.stdout == b"False\n"
 
 
 def test_nothing_large_is_loaded_before_java_starts(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
-    """Within the block, look for no garbage; afterwards, never look at what is there by then.
+    """Disable garbage collection in the block; later collections ignore what exists at its end.
 
     What modules create stays, and Python would look through it again and again: that is an eighth
     of the processor time of imports.
