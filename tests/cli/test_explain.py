@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from tests.gateway.harness import publish
 from tests.helpers import WORD_COUNT
-from tests.history.harness import Recorded
+from tests.history.harness import Recorded, record_words
 from wallaroo.cli.main import main
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.gateway.damage import LOG
@@ -27,10 +27,7 @@ SOURCE = "Split and Count"
 
 @pytest.fixture
 def counted(tmp_path: Path) -> Path:
-    recorded = Recorded(tmp_path, application_without_addresses(str(WORD_COUNT), ()))
-    recorded.run([(SOURCE, b"hello zebra"), (SOURCE, b"zoo zebra")])
-    recorded.run([(SOURCE, b"alpha"), (SOURCE, b"zoo\x1b[2J")])
-    recorded.close()
+    record_words(tmp_path, [b"hello zebra", b"zoo zebra"], [b"alpha", b"zoo\x1b[2J"])
     return tmp_path
 
 

@@ -9,9 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.helpers import WORD_COUNT
-from tests.history.harness import Recorded
+from tests.history.harness import record_words
 from wallaroo.cli.main import main
-from wallaroo.cli.options import application_without_addresses
 
 SOURCE = "Split and Count"
 CODE = (WORD_COUNT / "application.py").read_text()
@@ -20,10 +19,7 @@ CODE = (WORD_COUNT / "application.py").read_text()
 @pytest.fixture
 def state_dir(tmp_path: Path) -> Path:
     (tmp_path / "state").mkdir()
-    recorded = Recorded(tmp_path / "state", application_without_addresses(str(WORD_COUNT), ()))
-    recorded.run([(SOURCE, b"hello zebra"), (SOURCE, b"zoo Zebra")])
-    recorded.run([(SOURCE, b"alpha\xff"), (SOURCE, b"it's")])
-    recorded.close()
+    record_words(tmp_path / "state", [b"hello zebra", b"zoo Zebra"], [b"alpha\xff", b"it's"])
     return tmp_path / "state"
 
 

@@ -8,21 +8,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.helpers import WORD_COUNT
-from tests.history.harness import Recorded
+from tests.history.harness import record_words
 from wallaroo.cli.main import main
-from wallaroo.cli.options import application_without_addresses
 
-SOURCE = "Split and Count"
 FILE = "Split-and-Count"
 
 
 @pytest.fixture
 def state_dir(tmp_path: Path) -> Path:
     (tmp_path / "state").mkdir()
-    recorded = Recorded(tmp_path / "state", application_without_addresses(str(WORD_COUNT), ()))
-    recorded.run([(SOURCE, b"a b"), (SOURCE, b"a")])
-    recorded.run([(SOURCE, b"b a"), (SOURCE, b"c")])
-    recorded.close()
+    record_words(tmp_path / "state", [b"a b", b"a"], [b"b a", b"c"])
     return tmp_path / "state"
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.dataflow.harness import BUCKETS, Driven
 from tests.gateway.harness import outputs, publish
-from tests.helpers import framing_of, wait_until
+from tests.helpers import WORD_COUNT, framing_of, wait_until
+from wallaroo.cli.options import application_without_addresses
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.journal.blocks import gathered
 from wallaroo.gateway.outbox.chunks import FinishedChunk
@@ -124,6 +125,14 @@ class Recorded:
     def close(self) -> None:
         """Stop, as a gateway does."""
         self.store.close()
+
+
+def record_words(directory: Path, *chunks: Sequence[bytes]) -> None:
+    """Write the log of Word Count to *directory*, for *chunks* of messages."""
+    recorded = Recorded(directory, application_without_addresses(str(WORD_COUNT), ()))
+    for messages in chunks:
+        recorded.run([("Split and Count", message) for message in messages])
+    recorded.close()
 
 
 def explained(

@@ -6,7 +6,7 @@ import json
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -96,7 +96,11 @@ def explain(
       wallaroo explain apps/market_spread AAPL --at 1200 --changes 3
       wallaroo explain apps/word_count z --with-app new/word_count
     """  # noqa: D301  (click reads \b)
-    with reported_exits(), _stdout(reserved=not debug) as write:
+    with reported_exits(), ExitStack() as stack:
+        write: TextIO = sys.stdout
+        if not debug:  # the debugger reads and writes, too
+            write = stack.enter_context(reserved_stdout())
+            stack.enter_context(empty_stdin())
         application, directory = log_of_application(app, app_args, state_dir, other)
         if state is not None and state not in application.partitions:
             names = ", ".join(map(repr, application.partitions))
@@ -131,17 +135,6 @@ def explain(
             click.echo(_LACKS, err=True)
 
 
-def _stdout(*, reserved: bool) -> AbstractContextManager[TextIO]:
-    """Standard output: for the result alone, or for a debugger as well."""
-    return _reserved() if reserved else nullcontext(sys.stdout)
-
-
-@contextmanager
-def _reserved() -> Iterator[TextIO]:
-    with reserved_stdout() as out, empty_stdin():
-        yield out
-
-
 def _lines(change: Change) -> Iterator[str]:
     state, key = change.where
     of = f"{state}[{short_repr(key)}]"
@@ -154,7 +147,7 @@ def _lines(change: Change) -> Iterator[str]:
             f"offset {change.arrival.offset:,}  {shown_time(change.arrival.at_ns)}  the clock"
         )
     else:
-        source, message = repr(change.arrival.source), shown(change.arrival.message)
+        source, message = repr(change.arrival.source), shown(to_plain(change.arrival.message))
         place = (
             f"offset {change.arrival.offset:,}  {shown_time(change.arrival.at_ns)}  from {source}"
         )
@@ -201,7 +194,7 @@ def _json(change: Change) -> str:
         "offset": arrival and arrival.offset,
         "time": arrival and shown_time(arrival.at_ns),
         "source": arrival and arrival.source,
-        "message": arrival and arrival.message,
+        "message": arrival and to_plain(arrival.message),
         "pipeline": change.pipeline,
         "step": change.step,
         "path": [{"step": step, "message": value} for step, value in change.path],

@@ -60,7 +60,7 @@ class Searches:
             if not (known or (literal and candidates)):
                 for keys in self._all_keys(number):
                     others = [key for key in keys if not _is_literal(key)]
-                    known += [key for key in others if text in {_text(str, key), _text(repr, key)}]
+                    known += [key for key in others if is_written(key, text)]
                     yield
             found += [one for key in known if (one := self._found(number, key)) is not None]
         return Page(found)
@@ -188,6 +188,11 @@ def _is_literal(key: Any) -> bool:
 def _order(key: Any) -> str:
     """A text by which keys are in order: of a text itself, of others what Python shows for them."""
     return key if type(key) is str else f"{_text(repr, key)}\0"
+
+
+def is_written(key: Any, text: str) -> bool:
+    """Whether *text* is *key* as text, or as Python shows it."""
+    return text in {_text(str, key), _text(repr, key)}
 
 
 def _text(shown: Callable[[Any], str], key: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,8 +12,16 @@ from wallaroo.history.differences import ABSENT
 
 Where = tuple[str, Any]
 """State and key."""
+Touched = Mapping[str, set[Any]]
+"""Keys of changed entities, by state."""
 UNKNOWN = {"$unknown": True}
 """In the place of an entity that was there before the log begins."""
+
+
+def all_of(touched: Touched) -> Iterator[Where]:
+    """State and key of each entity."""
+    for name, keys in touched.items():
+        yield from ((name, key) for key in keys)
 
 
 class Snapshot:
@@ -32,7 +40,7 @@ class Snapshot:
         """Take a snapshot of *entity*."""
         try:
             return cls(data=pickle.dumps(entity, protocol=5))
-        except Exception:  # it has a serialization of its own
+        except Exception:  # it cannot be pickled; the application has its own codec
             return cls(to_plain(entity))
 
     @property
@@ -55,7 +63,7 @@ class Arrival(NamedTuple):
     source: str | None
     """Name of its source; None for a reading of the clock."""
     message: Any = None
-    """What the decoder got, in plain form."""
+    """What the decoder got."""
 
 
 Debugs = Callable[[Arrival], bool]

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from wallaroo.dataflow.look_ups import keys_written
+from wallaroo.dataflow.look_ups import is_written, keys_written
 from wallaroo.gateway.log.records import Record
-from wallaroo.history.changes import UNKNOWN, Change, Debugs, Snapshot, Where
+from wallaroo.history.changes import UNKNOWN, Change, Debugs, Snapshot, Touched, Where, all_of
 from wallaroo.history.differences import is_same
 from wallaroo.history.publications import Publication
-from wallaroo.history.replay import Replay, Touched
+from wallaroo.history.replay import Replay
 from wallaroo.model.application import Application
 
 
@@ -64,10 +64,8 @@ class Explanation:
     def _changes(self, publication: Publication, touched: Touched) -> Iterator[Change]:
         wanted = {
             (name, key)
-            for name, keys in touched.items()
-            if self._state in {name, None}
-            for key in keys
-            if key == self._key or self._key in _texts(key)
+            for name, key in all_of(touched)
+            if self._state in {name, None} and (key == self._key or is_written(key, self._key))
         }
         if self._is_other:
             wanted |= self._named
@@ -101,9 +99,8 @@ class Explanation:
         if own and is_same(own[-1].after if ended.plain == UNKNOWN else ended.plain, recorded):
             return
         if not own:
-            if is_same(begun.plain, recorded):  # only the times of its key have changed
-                return
-            if self._is_other:
+            # otherwise, only the times of its key have changed
+            if self._is_other or is_same(begun.plain, recorded):
                 return
             own = [Change(where, None, begun=begun, ended=Snapshot(recorded))]
             made += own
@@ -112,11 +109,3 @@ class Explanation:
         else:
             own[-1].recorded = recorded
         self.lacks = self.lacks or begun.plain == UNKNOWN
-
-
-def _texts(key: object) -> tuple[str, str]:
-    """What Python shows for a key."""
-    try:
-        return str(key), repr(key)
-    except Exception:  # it is no text then
-        return "", ""

@@ -12,10 +12,8 @@ from wallaroo.gateway.entries import (
     NOTED,
     OUTPUTS,
     PUBLISHED,
-    Messages,
-    block_of,
+    block_in,
     changes_in,
-    messages_in,
     noted_in,
     outputs_in,
     piece_in,
@@ -33,10 +31,6 @@ class Publication(NamedTuple):
 
     start: int
     """Offset of the first message."""
-    end: int
-    """Offset after the last one."""
-    at_ns: int
-    """Wall clock when they were published, in nanoseconds since the Unix epoch."""
     blocks: list[Block]
     """These messages, and readings of the clock; in the place of the index of a source is its
     name."""
@@ -74,7 +68,7 @@ class Publications:
             if self.begins is None:
                 self._begin(record)
             if record.kind == MESSAGES:
-                self._add(record)
+                self._waiting.append(self._names.block(block_in(record.payload)))
             elif record.kind == OUTPUTS:
                 piece = self._names.piece(piece_in(record.payload)[0])
                 self._outputs.append((str(piece.sink), outputs_in(record.payload, 0)))
@@ -93,12 +87,6 @@ class Publications:
             self._end = max((end for _, end, *_ in progress.values()), default=0)
             self.is_whole = record.number == 1 and not self.begins
 
-    def _add(self, record: Record) -> None:
-        found = messages_in(record.payload)
-        entry: Messages = self._names.messages(found)
-        data = bytes(record.payload[len(record.payload) - entry.size :])
-        self._waiting.append(block_of(entry, data))
-
     def _published(self, record: Record) -> Publication:
         entry, start, blocks = published_in(record.payload), self._end, list[Block]()
         for end in entry.more.get("ends", (entry.end,)):
@@ -108,6 +96,4 @@ class Publications:
             blocks += gathered(chunk)  # as they were handed out, for the times of arrival
         self._end, outputs, self._outputs = entry.end, self._outputs, []
         changes = [change for _, _, change in changes_in(record.payload)]
-        letters = entry.tally.set_aside
-        at_ns = entry.more["at"]
-        return Publication(start, entry.end, at_ns, blocks, changes, outputs, letters)
+        return Publication(start, blocks, changes, outputs, entry.tally.set_aside)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wallaroo.gateway.log.records import Record
+from wallaroo.history.changes import all_of
 from wallaroo.history.differences import Difference, differences
 from wallaroo.history.replay import Replay
 from wallaroo.model.application import Application
 from wallaroo.user_code.exceptions import short_repr
-from wallaroo.wire.records import Outputs
 
 DEAD_LETTERS = "dead letters"
 """Name under which their number may differ."""
@@ -64,7 +63,7 @@ class Rehearsal:
     """Entities that were published, by the name of their state, which the application lacks."""
     sinks: dict[str, OfSink] = field(default_factory=dict)
     """Outputs by the name of their sink; empty if the log does not begin with the first message,
-    because some are due to entities that are not known."""
+    because outputs of unknown entities would be missing."""
     entities: Counter[str] = field(default_factory=Counter)
     """Entities that are compared, by state."""
     differing: Counter[str] = field(default_factory=Counter)
@@ -88,13 +87,12 @@ class Rehearsal:
         letters = 0
         for publication, touched in replay:
             replay.run(publication, set(), touched)
-            changed = {(name, key) for name, keys in touched.items() for key in keys}
-            replay.settle(publication, touched, changed)
+            replay.settle(publication, touched, set(all_of(touched)))
             letters += publication.letters
             for name, outputs in publication.outputs:
                 counter = published.setdefault(name, Counter())
                 value = sinks[name].value if name in sinks else bytes
-                counter.update(map(value, _each(outputs)))
+                counter.update(map(value, outputs.cut()))
         found.messages, found.unread = replay.rerun.messages, replay.rerun.unread
         found.others = {name: len(keys) for name, keys in replay.others.items() if keys}
         found.is_whole = replay.publications.is_whole
@@ -126,16 +124,10 @@ class Rehearsal:
             self.entities[state] += 1
             found = list(differences(then, now))
             self.differing[state] += bool(found)
-            for kind in {Kind(state, _SUBSCRIPT.sub("[…]", one.place)): one for one in found}:
-                self.kinds[kind] += 1
+            of_kind: dict[Kind, Difference] = {}
             for one in found:
-                kind = Kind(state, _SUBSCRIPT.sub("[…]", one.place))
+                of_kind.setdefault(Kind(state, _SUBSCRIPT.sub("[…]", one.place)), one)
+            self.kinds.update(of_kind.keys())
+            for kind, one in of_kind.items():
                 self.examples.setdefault(kind, Example(key, one))
         self.differing = +self.differing
-
-
-def _each(outputs: Outputs) -> Iterable[bytes]:
-    end = 0
-    for length in array("I", outputs.lengths):
-        yield outputs.data[end : end + length]
-        end += length

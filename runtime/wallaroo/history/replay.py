@@ -12,14 +12,11 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.state_records import unpacked_changes
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.log.records import Record
-from wallaroo.history.changes import UNKNOWN, Change, Debugs, Snapshot, Where
+from wallaroo.history.changes import UNKNOWN, Change, Debugs, Snapshot, Touched, Where, all_of
 from wallaroo.history.differences import ABSENT
 from wallaroo.history.publications import Publication, Publications
 from wallaroo.history.rerun import Rerun
 from wallaroo.model.application import Application
-
-Touched = dict[str, set[Any]]
-"""Keys of changed entities, by state."""
 
 
 class Replay:
@@ -60,7 +57,7 @@ class Replay:
         """Yield each publication with what it changed; what it says holds after that."""
         with without_waiting():
             for publication in self.publications:
-                touched: Touched = {}
+                touched: dict[str, set[Any]] = {}
                 for record in publication.changes:
                     for name, changes in unpacked_changes(record).items():
                         keys = changes.all_keys()
@@ -89,7 +86,7 @@ class Replay:
             if self._stays:
                 self._add_unknown(record)
         if not self.publications.is_whole:
-            self._seen.update((name, key) for name, keys in touched.items() for key in keys)
+            self._seen.update(all_of(touched))
         for one in self._published.unloaded.values():
             if (one.state, one.key) in wanted:
                 raise RuntimeFailure(str(one))

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import pdb  # noqa: T100 - what `wallaroo explain --debug` is for
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wallaroo.api.timers import CallTimers
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.dataflow.program import Program
-from wallaroo.history.changes import NOT_KNOWN, NOTHING, Arrival, Change, Debugs, Snapshot, Where
+from wallaroo.history.changes import (
+    NOT_KNOWN,
+    NOTHING,
+    Arrival,
+    Change,
+    Debugs,
+    Snapshot,
+    Touched,
+    Where,
+    all_of,
+)
 from wallaroo.history.differences import ABSENT
 from wallaroo.history.publications import Publication
 from wallaroo.model.application import (
@@ -27,7 +37,7 @@ from wallaroo.model.endpoints import Source
 from wallaroo.model.timing import Due, KeyTime
 from wallaroo.testing._run import NEVER, Raised, Run
 from wallaroo.testing._watched_entities import Suspects
-from wallaroo.user_code.exceptions import describe_error
+from wallaroo.user_code.exceptions import describe_error, raised
 from wallaroo.wire.records import TICK_SOURCE
 
 _NOT_USER_CODE = ("wallaroo.*", "contextlib", "functools", "threading", "dataclasses", "warnings")
@@ -79,16 +89,16 @@ class Rerun(Run):
         self.messages = self.dead_letters = self.lacking = 0
         self.unread = Counter[str]()
         self.on_sent: Callable[[str, bytes, Arrival], None] = lambda _sink, _output, _arrival: None
-        """Called with the name of a sink, an output for it, and what it is due to."""
+        """Called with the name of a sink, an output, and the arrival that caused it."""
         self.on_arrival: Callable[[Arrival], None] = lambda _arrival: None
         """Called before a message is run, or the clock is read."""
-        self._program, self._bucket, self._is_known = program, bucket, is_known
+        self._bucket, self._is_known = bucket, is_known
         self._sources = {source.name: source for source in self._application.sources}
         self._numbers = program.partition_numbers
         for name, number in self._numbers.items():
             self.result.state[name] = bucket.entities[number]
         self._wanted: set[Where] = set()
-        self._touched: Mapping[str, set[Any]] = {}
+        self._touched: Touched = {}
         self._held: dict[str, int] = {}
         """For how long the clock of a state has stood still, where it does."""
         sources = application.sources
@@ -110,7 +120,7 @@ class Rerun(Run):
         self._debugger = None if debugs is None else _Debugger(skip=_NOT_USER_CODE)
 
     def changes(
-        self, publication: Publication, wanted: set[Where], touched: Mapping[str, set[Any]]
+        self, publication: Publication, wanted: set[Where], touched: Touched
     ) -> list[Change]:
         """Run the messages of a publication, and return what they did to some entities.
 
@@ -140,7 +150,7 @@ class Rerun(Run):
                 payloads = source.framing.split(block.data)
                 for offset, payload in enumerate(payloads, block.first):
                     self._takes(source, offset, block.arrived_ns, payload)
-        self._free_idle(wanted if not self._stays else _all(touched))
+        self._free_idle(wanted if not self._stays else all_of(touched))
         return self._changes
 
     def begin_with(self, where: Where, entity: Any, time: KeyTime | None) -> None:
@@ -161,8 +171,7 @@ class Rerun(Run):
 
     def _takes(self, source: Source, offset: int, arrived_ns: int, payload: bytes) -> None:
         self._now_ns = arrived_ns  # as the engine does, even if it is earlier
-        shown = to_plain(source.shown(payload))
-        self._begin(Arrival(offset, arrived_ns, source.name, shown))
+        self._begin(Arrival(offset, arrived_ns, source.name, source.shown(payload)))
         self._process(source, source.decode(payload) if source.gives_messages else payload)
 
     def _reads_clock(self, offset: int, now_ns: int, held: Mapping[Any, int]) -> None:
@@ -213,8 +222,6 @@ class Rerun(Run):
         self._path.clear()
         self.on_arrival(arrival)
         result = self.result
-        for outputs in (result.outputs, *result.by_sink.values()):
-            outputs.clear()
         for records in result.records.values():
             records.clear()
         result.set_aside.clear()
@@ -314,23 +321,18 @@ class Rerun(Run):
             self._closing.outputs.append(to_plain(message))
         super()._run_behind(pipeline, branch, key, message)
 
-    def _send(self, pipeline: Pipeline, branch: Branch, message: Any) -> None:
-        by_sink, change = self.result.by_sink, self._change
-        before = {name: len(outputs) for name, outputs in by_sink.items()}
-        super()._send(pipeline, branch, message)
-        for name, outputs in by_sink.items():
-            for output in outputs[before[name] :]:
-                assert self._arrival is not None
-                self.on_sent(name, output, self._arrival)
-                if change is not None:
-                    change.sent.append((name, output))
+    def _sent(self, sink: str, output: bytes) -> None:
+        assert self._arrival is not None
+        self.on_sent(sink, output, self._arrival)
+        if self._change is not None:
+            self._change.sent.append((sink, output))
 
     def _set_aside(self, pipeline: Pipeline, step: str, message: Any, error: BaseException) -> None:
         super()._set_aside(pipeline, step, message, error)
         self.dead_letters += 1
         if self._change is not None:
             where = "" if step == self._change.step else f"{step}: "
-            self._change.error = f"{where}{describe_error(self.result.set_aside[-1][3])}"
+            self._change.error = f"{where}{describe_error(raised(error))}"
 
     def _note(self, pipeline: Pipeline, step: Stateful, where: Where) -> Change:
         """Note that *step* is about to change an entity."""
@@ -360,8 +362,3 @@ class Rerun(Run):
                     raise KeyboardInterrupt
 
         return debugged
-
-
-def _all(touched: Mapping[str, set[Any]]) -> Iterator[Where]:
-    for name, keys in touched.items():
-        yield from ((name, key) for key in keys)

@@ -430,9 +430,12 @@ class Run:
                     record = sink.record(output)
                     name = sink.name if record.topic is None else record.topic
                     self.result.records.setdefault(name, []).append(record)
-                value = sink.value(output)
-                self.result.outputs.append(value)
-                self.result.by_sink[sink.name].append(value)
+                self._sent(sink.name, sink.value(output))
+
+    def _sent(self, sink: str, output: bytes) -> None:
+        """Note an *output* for a sink."""
+        self.result.outputs.append(output)
+        self.result.by_sink[sink].append(output)
 
     def _call(
         self,

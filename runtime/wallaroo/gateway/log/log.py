@@ -548,7 +548,7 @@ class Log:
     def _find_kept(self) -> None:
         """Find the segments that an earlier process has kept, and remove those beyond the bound."""
         found, oldest = kept_segments(self._disk, self._directory, self._segments[0].head)
-        self._kept.extend((file, self._length(file)) for file in found)
+        self._kept.extend((file, self._length(file)) for _, file in found)
         for file in oldest:
             self._disk.unlink(file)
         self._bound_kept()

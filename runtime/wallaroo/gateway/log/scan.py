@@ -65,15 +65,22 @@ def _pinned_segments(disk: Disk, directory: Path, stack: contextlib.ExitStack) -
             break
         for first in firsts:
             file = segment_file(directory, first)
-            try:
-                descriptor = disk.open(file)
-            except FileNotFoundError:
+            if (segment := _pin(disk, file, first, stack)) is None:
                 break
-            stack.callback(disk.close, descriptor)
-            if not disk.lock(descriptor, shared=True) or not disk.is_at(descriptor, file):
-                break
-            pinned.insert(0, _Pinned(file, first, descriptor))
+            pinned.insert(0, segment)
     return pinned
+
+
+def _pin(disk: Disk, file: Path, first: int, stack: contextlib.ExitStack) -> _Pinned | None:
+    """Open and lock a segment; None if its owner has removed it or uses its file again."""
+    try:
+        descriptor = disk.open(file)
+    except FileNotFoundError:
+        return None
+    stack.callback(disk.close, descriptor)
+    if not disk.lock(descriptor, shared=True) or not disk.is_at(descriptor, file):
+        return None
+    return _Pinned(file, first, descriptor)
 
 
 def _pinned_kept(
@@ -82,17 +89,10 @@ def _pinned_kept(
     """Open and lock the segments that are kept, and are before one that is not."""
     head = parsed_head(content(disk, following.descriptor, HEAD_BYTES), following.file)
     pinned: list[_Pinned] = []
-    for file in reversed([] if head is None else kept_segments(disk, directory, head)[0]):
-        try:
-            descriptor = disk.open(file)
-        except FileNotFoundError:
+    for first, file in reversed([] if head is None else kept_segments(disk, directory, head)[0]):
+        if (segment := _pin(disk, file, first, stack)) is None:
             break
-        stack.callback(disk.close, descriptor)
-        if not disk.lock(descriptor, shared=True) or not disk.is_at(descriptor, file):
-            break
-        assert head is not None
-        pinned.insert(0, _Pinned(file, head.previous, descriptor))
-        head = parsed_head(content(disk, descriptor, HEAD_BYTES), file)
+        pinned.insert(0, segment)
     return pinned
 
 

@@ -127,7 +127,9 @@ def kept_file(file: Path) -> Path:
     return file.with_name(_KEPT + file.name.removeprefix(_PREFIX))
 
 
-def kept_segments(disk: Disk, directory: Path, following: Head) -> tuple[list[Path], list[Path]]:
+def kept_segments(
+    disk: Disk, directory: Path, following: Head
+) -> tuple[list[tuple[int, Path]], list[Path]]:
     """Files of the segments that are kept after their release.
 
     Args:
@@ -136,11 +138,11 @@ def kept_segments(disk: Disk, directory: Path, following: Head) -> tuple[list[Pa
         following: Head of the oldest segment that is not released.
 
     Returns:
-        Files of the segments before that one, from the oldest one on; and other files, with a gap
-        behind them.
+        Of each segment before that one, from the oldest one on, the number of its first record and
+        its file; and other files, with a gap behind them.
     """
     files = sorted(directory / name for name in disk.names(directory) if name.startswith(_KEPT))
-    found: list[Path] = []
+    found: list[tuple[int, Path]] = []
     while files and files[-1] == kept_file(segment_file(directory, following.previous)):
         try:
             descriptor = disk.open(files[-1])
@@ -150,6 +152,6 @@ def kept_segments(disk: Disk, directory: Path, following: Head) -> tuple[list[Pa
         disk.close(descriptor)
         if head is None:
             break
-        found.insert(0, files.pop())
+        found.insert(0, (following.previous, files.pop()))
         following = head
     return found, files
