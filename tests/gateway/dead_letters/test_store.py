@@ -205,6 +205,13 @@ def test_letters_can_be_chosen(stored: Stored) -> None:
     assert stored.actions.drop_letters(Choice(source="one")) == 1
 
 
+def test_a_refused_output_is_listed_as_soon_as_it_is_counted(stored: Stored) -> None:
+    for count in range(1, 20):
+        stored.outbox.delivered(0, 0, refused=[RefusedOutput(OF_ONE, b"refused")])
+        assert stored.outbox.counters()["letters"] == count
+        assert len(stored.actions.letters(ALL, 100)) == count
+
+
 def test_letters_are_there_once_wherever_a_kill_was(tmp_path: Path) -> None:
     """Between log and database, and with either of them older than the other."""
     (tmp_path / "state").mkdir()

@@ -52,6 +52,7 @@ class StoredDeadLetterActions:
 
     def letters(self, choice: Choice, most: int) -> list[DeadLetter]:
         """See `DeadLetterActions.letters`."""
+        self._outbox.letters.wait_for_disk()
         with self._outbox.letters.transaction() as letters:
             return letters.listed(choice, most)
 

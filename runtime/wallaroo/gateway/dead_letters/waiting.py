@@ -17,6 +17,8 @@ from wallaroo.gateway.writer import LogWriter
 
 LettersOfRecord = tuple[int, int, Sequence[Letter]]
 """Address and number of a record, and the letters that it has."""
+_SYNC_S = 1.0
+"""Longest wait for a sync that is due: a disk without room may not do it for long."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -47,6 +49,12 @@ class WaitingLetters:
     def add(self, address: int, letters: Sequence[Letter]) -> None:
         """Let *letters* of the last record wait, which has this address; `changed` is held."""
         self._waiting.append((address, self._writer.log.next - 1, letters))
+
+    def wait_for_disk(self) -> None:
+        """Wait, but not for long, until the letters that `counters` counts are on disk."""
+        with self._changed:
+            last = self._waiting[-1][1] if self._waiting else 0
+            self._changed.wait_for(lambda: self._writer.log.durable >= last, _SYNC_S)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[DeadLetterStore]:
