@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.history.harness import Recorded
-from wallaroo.cli import explain, rehearse
+from wallaroo.cli import explain, rehearse, shadow
 from wallaroo.cli.main import main
 from wallaroo.cli.options import application_without_addresses
 
@@ -37,8 +37,12 @@ def directory(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("command", "shown"), CONSOLES)
 def test_the_commands_print_what_the_page_shows(command: str, shown: str, directory: Path) -> None:
     app, key = ("orders.py", ["ada"]) if command == "explain" else ("new/orders.py", [])
-    asked = [command, str(directory / app), *key, "--state-dir", str(directory / "state")]
+    more = ["--for", "0.01"] if command == "shadow" else []
+    asked = [command, str(directory / app), *key, "--state-dir", str(directory / "state"), *more]
     done = CliRunner().invoke(main, asked)
+    if command == "shadow":
+        assert done.stderr == shown
+        return
     printed, _, echoed = shown.partition("$ echo $?\n")
     assert _TIME.sub("TIME", done.stdout) == _TIME.sub("TIME", printed)
     assert done.exit_code == int(echoed or 0)
@@ -47,6 +51,6 @@ def test_the_commands_print_what_the_page_shows(command: str, shown: str, direct
 def test_the_options_are_those_of_the_command() -> None:
     named = set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--keep-messages-gib"}
     of_explain = {name for one in explain.explain.params for name in one.opts}
-    of_rehearse = {name for one in rehearse.rehearse.params for name in one.opts}
-    assert named <= of_explain | of_rehearse
+    others = (*rehearse.rehearse.params, *shadow.shadow.params)
+    assert named <= of_explain | {name for one in others for name in one.opts}
     assert {name for name in of_explain if name.startswith("--")} - named == set()

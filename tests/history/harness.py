@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from tests.dataflow.harness import BUCKETS, Driven
 from tests.gateway.harness import outputs, publish
 from tests.helpers import WORD_COUNT, framing_of, wait_until
 from wallaroo.cli.options import application_without_addresses
+from wallaroo.engine.stored import Committed
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.journal.blocks import gathered
 from wallaroo.gateway.outbox.chunks import FinishedChunk
@@ -95,6 +97,10 @@ class Recorded:
         """Offset after the last message that was run."""
         progress = self.store.outbox.progress()
         return max((one.end for one in progress.values()), default=0)
+
+    def committed(self) -> Committed:
+        """The state as of now, as a checkpoint has it."""
+        return Committed("run", self.end, list(chain.from_iterable(self.driven.logs.values())))
 
     def _publish(self, blocks: Sequence[Block], chunks: int) -> None:
         blocks = list(blocks)

@@ -61,7 +61,7 @@ def test_each_key_of_a_random_application_is_explained(seed: int, tmp_path: Path
     # the same code, with state that stays as it makes it, comes to the same
     rehearsal = Rehearsal.of(application, records(tmp_path / LOG))
     assert rehearsal.messages
-    assert rehearsal.entities.total() == len(explained_here)
+    assert rehearsal.entities().total() == len(explained_here)
     assert rehearsal.differing_names() == set()
 
 

@@ -20,8 +20,8 @@ from wallaroo.system.printable import printable_lines
 _COMMANDS = (
     *("new", "check", "graph", "simulate", "run", "top", "pause", "resume", "profile", "send"),
     *("receive", "demo", "build", "chart", "status", "dead-letters", "log", "kafka", "state"),
-    *("sql", "explain", "rehearse", "replay", "snapshot", "repartition", "warm-up", "fetch"),
-    *("gateway", "driver", "executor", "probe"),
+    *("sql", "explain", "rehearse", "shadow", "replay", "snapshot", "repartition", "warm-up"),
+    *("fetch", "gateway", "driver", "executor", "probe"),
 )
 """The commands: each is in the module of its name, which is imported when it is asked for."""
 _MISSPELT = 0.8

@@ -104,6 +104,13 @@ STATE_DIR = Option(
 STATE_DIR_OF_APP = STATE_DIR.but(
     required=False, show_default=".wallaroo/NAME OF THE APPLICATION, beside it"
 )
+SNAPSHOT = Option(
+    "--snapshot",
+    type=STATE_PLACE,
+    help="A snapshot of the state directory, from `wallaroo snapshot`, or that directory itself: "
+    "begin with the state as of its checkpoint, and with the messages after it, instead of the "
+    "oldest ones.",
+)
 STATE_OF_APP = STATE_DIR_OF_APP.but(callback=None)
 PARTITIONS = Option(
     "--partitions",

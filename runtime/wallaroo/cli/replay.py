@@ -10,8 +10,8 @@ from typing import IO
 import click
 
 from wallaroo.cli.option_types import MOMENT
-from wallaroo.cli.options import STATE_DIR_OF_APP
-from wallaroo.cli.saved_state import log_of_application, read_log
+from wallaroo.cli.options import SNAPSHOT, STATE_DIR_OF_APP
+from wallaroo.cli.saved_state import committed_state, log_of_application, read_log
 from wallaroo.errors import UsageError, reason_of
 from wallaroo.history.changes import Arrival
 from wallaroo.history.moments import Moment
@@ -38,6 +38,7 @@ from wallaroo.system.private_files import private_files
     show_default="the latest message",
 )
 @STATE_DIR_OF_APP
+@SNAPSHOT
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 @private_files()
 def replay(
@@ -46,6 +47,7 @@ def replay(
     begin: Moment | None,
     end: Moment | None,
     state_dir: Path | None,
+    snapshot: Path | None,
     app_args: tuple[str, ...],
 ) -> None:
     """Run messages that the log keeps through APP again, and write their outputs to DIRECTORY.
@@ -67,7 +69,8 @@ def replay(
         joined = {sink.name for sink in application.output_sinks if sink.joins_outputs}
         counts = dict.fromkeys(files, 0)
         messages = 0
-        found = Replay(application, read_log(log))
+        beginning = committed_state(application, snapshot)
+        found = Replay(application, read_log(log), beginning=beginning)
 
         def counts_here(arrival: Arrival) -> bool:
             is_early = begin is not None and begin.is_after(arrival)

@@ -15,7 +15,7 @@ from wallaroo.cli.streams import TransferProgress
 from wallaroo.dataflow.json_codec import entity_json
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.offline_state import StoppedState
-from wallaroo.engine.stored import SavedState
+from wallaroo.engine.stored import Committed, SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.entries import MESSAGES, messages_in
@@ -24,8 +24,9 @@ from wallaroo.gateway.reading import check_names
 from wallaroo.history.records import records
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
+from wallaroo.observability import logs
 from wallaroo.run.state.classes import hints_of_fields, known_states, state_class_problem
-from wallaroo.run.state.directory import read_fixed, readable_checkpoint
+from wallaroo.run.state.directory import Fixed, read_fixed, readable_checkpoint
 from wallaroo.run.state.location import default_state_dir, directory_of_log
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.wire.records import TICK_SOURCE
@@ -57,13 +58,30 @@ def saved_state(application: Application, state_dir: Path, directory: Path) -> I
     Raises:
         UsageError: It belongs to another application.
     """
-    fixed = read_fixed(state_dir)
-    if fixed.application != application.name:
-        msg = f"{state_dir} belongs to {fixed.application!r}, not to {application.name!r}"
-        raise UsageError(msg)
+    fixed = _fixed_of(application, state_dir)
     checkpoint = readable_checkpoint(state_dir)
     with StoppedState(fixed.layout(checkpoint, directory)) as stopped:
         yield stopped.saved(Program(application, fixed.buckets))
+
+
+def committed_state(application: Application, state_dir: Path | None) -> Committed | None:
+    """The state in *state_dir* as of its last checkpoint; None if it has none.
+
+    Args:
+        application: The application, or other code for it.
+        state_dir: A state directory, which may be in use, or a snapshot; None for nothing.
+
+    Raises:
+        UsageError: It belongs to another application.
+    """
+    if state_dir is None:
+        return None
+    logs.configure("info")  # without what Java prints when it starts
+    fixed = _fixed_of(application, state_dir)
+    checkpoint = readable_checkpoint(state_dir)
+    with StoppedState(fixed.layout(checkpoint, state_dir)) as stopped:
+        found = stopped.committed()
+        return found and found._replace(records=list(found.records))
 
 
 @contextmanager
@@ -197,6 +215,14 @@ def next_start_lines(application: Application, state_dir: Path, directory: Path)
         unused_position = "leaves its position unused, as no source has this name"
         yield f"  source {name!r}: {unused_position}; one that is new begins at its start"
     yield from (f"  hint: {hint}" for hint in hints_of_fields(state_dir, application))
+
+
+def _fixed_of(application: Application, state_dir: Path) -> Fixed:
+    fixed = read_fixed(state_dir)
+    if fixed.application != application.name:
+        msg = f"{state_dir} belongs to {fixed.application!r}, not to {application.name!r}"
+        raise UsageError(msg)
+    return fixed
 
 
 def _entities(count: int) -> str:

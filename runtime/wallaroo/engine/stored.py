@@ -44,6 +44,17 @@ class Commit(NamedTuple):
     """Wall clock, in seconds since the Unix epoch."""
 
 
+class Committed(NamedTuple):
+    """The state as of the end of a committed epoch."""
+
+    run: str
+    """The query that has committed it."""
+    offset: int
+    """Offset of the first message that is not in it."""
+    records: Iterable[bytes]
+    """Records of all entities; can be read once."""
+
+
 class LastEpoch(NamedTuple):
     """The last epoch that has begun."""
 

@@ -29,8 +29,12 @@ from wallaroo.wire.records import Block, Outputs
 class Publication(NamedTuple):
     """Chunks that were published together."""
 
+    run: str
+    """The query whose state it has changed."""
     start: int
     """Offset of the first message."""
+    end: int
+    """Offset after the last one."""
     blocks: list[Block]
     """These messages, and readings of the clock; in the place of the index of a source is its
     name."""
@@ -96,4 +100,5 @@ class Publications:
             blocks += gathered(chunk)  # as they were handed out, for the times of arrival
         self._end, outputs, self._outputs = entry.end, self._outputs, []
         changes = [change for _, _, change in changes_in(record.payload)]
-        return Publication(start, blocks, changes, outputs, entry.tally.set_aside)
+        letters = entry.tally.set_aside
+        return Publication(entry.more["query"], start, entry.end, blocks, changes, outputs, letters)

@@ -1,16 +1,16 @@
-"""Records of a log that may be in use."""
+"""Records of a log that may be in use, to its present end or as they are appended."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from wallaroo.errors import RESTORE, DamagedFile, RuntimeFailure
 from wallaroo.gateway.contents import tables_in
 from wallaroo.gateway.entries import NOTED, noted_in
 from wallaroo.gateway.log.records import MOST_NUMBER, SNAPSHOT, Record
-from wallaroo.gateway.log.scan import scan
+from wallaroo.gateway.log.scan import FollowedLog, scan
 from wallaroo.gateway.marks import read_mark
 from wallaroo.gateway.numbering import Renumbering
 from wallaroo.gateway.store import FORMAT
@@ -26,17 +26,29 @@ def records(directory: Path, end: int = MOST_NUMBER) -> Iterator[Record]:
     mark = read_mark(directory)  # first: the log grows
     number = 0
     with contextlib.closing(scan(directory, kept=True)) as found:  # type: ignore[type-var]
-        for record in found:
+        for record in _of_this_format(directory, found):
             number = record.number
             if number > end:
                 return
-            if record.kind == SNAPSHOT:
-                _check_format(directory, record)
             yield record
     if mark is not None and number < mark.record <= end:
         problem = f"its records {number + 1} to {mark.record} are missing"
         msg = f"{directory} is damaged: {problem}; {RESTORE}"
         raise DamagedFile(msg)
+
+
+@contextlib.contextmanager
+def followed(directory: Path, waits: Callable[[], bool]) -> Iterator[Iterator[Record]]:
+    """The records of the log in a directory, and those that are appended meanwhile.
+
+    From now on they stay, until they have been read.
+
+    Args:
+        directory: The directory of the log.
+        waits: Called when there are no more for now; returns False to end.
+    """
+    with FollowedLog(directory, waits) as log:
+        yield _of_this_format(directory, log)
 
 
 def names_from(record: Record, before: Renumbering) -> Renumbering:
@@ -49,10 +61,13 @@ def names_from(record: Record, before: Renumbering) -> Renumbering:
     return before if found is None else Renumbering.naming(found)
 
 
-def _check_format(directory: Path, snapshot: Record) -> None:
-    written = tables_in(bytes(snapshot.payload))["format"]
-    if written != FORMAT:
-        msg = (
-            f"{directory} has format {written}, and this version of wallaroo reads format {FORMAT}"
-        )
-        raise RuntimeFailure(msg)
+def _of_this_format(directory: Path, found: Iterable[Record]) -> Iterator[Record]:
+    """The records *found*, of which the first one of each segment says their format."""
+    for record in found:
+        if record.kind == SNAPSHOT:
+            written = tables_in(bytes(record.payload))["format"]
+            if written != FORMAT:
+                reads = f"this version of wallaroo reads format {FORMAT}"
+                msg = f"{directory} has format {written}, and {reads}"
+                raise RuntimeFailure(msg)
+        yield record

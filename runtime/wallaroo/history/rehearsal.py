@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+from wallaroo.engine.stored import Committed
 from wallaroo.gateway.log.records import Record
-from wallaroo.history.changes import all_of
+from wallaroo.history.changes import Arrival, Where, all_of
 from wallaroo.history.differences import Difference, differences
+from wallaroo.history.publications import Publication
 from wallaroo.history.replay import Replay
 from wallaroo.model.application import Application
 from wallaroo.user_code.exceptions import short_repr
@@ -33,6 +35,9 @@ class Example(NamedTuple):
 
     key: Any
     difference: Difference
+    arrival: Arrival | None
+    """The last message that the other code had for the entity before it was compared; None if it
+    had none."""
 
 
 @dataclass
@@ -50,84 +55,164 @@ class OfSink:
         """Whether there are any."""
         return bool(self.missing or self.further)
 
+    def was_published(self, output: bytes) -> None:
+        """Note an output that was published."""
+        self._note(output, self.further, self.missing)
 
-@dataclass
+    def is_made(self, output: bytes) -> None:
+        """Note an output that would be sent."""
+        self._note(output, self.missing, self.further)
+
+    def _note(self, output: bytes, awaited: Counter[bytes], alone: Counter[bytes]) -> None:
+        if output not in awaited:
+            alone[output] += 1
+            return
+        self.same += 1
+        awaited[output] -= 1
+        if not awaited[output]:
+            del awaited[output]
+
+
 class Rehearsal:
-    """What other code makes of the messages in a log; see `of`."""
+    """Runs other code over the messages of a log, and compares what comes of it.
 
-    messages: int = 0
-    """Messages that were run again."""
-    unread: Counter[str] = field(default_factory=Counter)
-    """Messages that were not, by the name of their source, which the application lacks."""
-    others: dict[str, int] = field(default_factory=dict)
-    """Entities that were published, by the name of their state, which the application lacks."""
-    sinks: dict[str, OfSink] = field(default_factory=dict)
-    """Outputs by the name of their sink; empty if the log does not begin with the first message,
-    because outputs of unknown entities would be missing."""
-    entities: Counter[str] = field(default_factory=Counter)
-    """Entities that are compared, by state."""
-    differing: Counter[str] = field(default_factory=Counter)
-    """Those that differ."""
-    kinds: Counter[Kind] = field(default_factory=Counter)
-    """Differences by kind."""
-    examples: dict[Kind, Example] = field(default_factory=dict)
-    letters: tuple[int, int] = (0, 0)
-    """Dead letters then, and with the other code."""
-    is_whole: bool = True
-    """Whether the log begins with the first message."""
+    Iterate over it to run one publication after the other, and call `compare` to compare the
+    entities of those run so far; outputs are compared at once.
+
+    Args:
+        application: The application.
+        records: The records of the log.
+        beginning: The state to begin with; None for what the log says.
+
+    Attributes:
+        sinks: Outputs by the name of their sink, while all entities are known: otherwise, outputs
+            would be missing.
+        differing: By entity that differs, an example of each kind of difference.
+        letters: How many dead letters there were while all entities are known.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        records: Iterable[Record],
+        beginning: Committed | None = None,
+    ) -> None:
+        self._replay = Replay(application, records, stays=True, beginning=beginning)
+        self._sinks = {sink.name: sink for sink in application.output_sinks}
+        self.sinks = {name: OfSink() for name in self._sinks}
+        self.differing: dict[Where, dict[Kind, Example]] = {}
+        self.letters = 0
+        self._letters_before = 0
+        """Dead letters of the other code before all entities were known."""
+        self._reached: dict[Where, Arrival | None] = {}
+        """Entities that are yet to be compared, with the last message that each of them had."""
+        rerun = self._replay.rerun
+        rerun.on_sent, rerun.on_reached = self._is_made, self._reached.__setitem__
 
     @classmethod
-    def of(cls, application: Application, records: Iterable[Record]) -> Rehearsal:
-        """Run *application* over the messages in the *records* of a log."""
-        replay, found = Replay(application, records, stays=True), cls()
-        sinks = {sink.name: sink for sink in application.output_sinks}
-        published: dict[str, Counter[bytes]] = {name: Counter() for name in sinks}
-        made: dict[str, Counter[bytes]] = {name: Counter() for name in sinks}
-        replay.rerun.on_sent = lambda sink, output, _arrival: made[sink].update((output,))
-        letters = 0
+    def of(
+        cls,
+        application: Application,
+        records: Iterable[Record],
+        beginning: Committed | None = None,
+    ) -> Self:
+        """Run *application* over all messages in *records*, and compare."""
+        made = cls(application, records, beginning)
+        for _ in made:
+            pass
+        made.compare()
+        return made
+
+    def __iter__(self) -> Iterator[Publication]:
+        """Run the messages of one publication after the other, and yield it then.
+
+        Raises:
+            RuntimeFailure: An entity cannot be loaded.
+        """
+        replay = self._replay
         for publication, touched in replay:
             replay.run(publication, set(), touched)
+            if not self.knows_all:
+                self._letters_before = replay.rerun.dead_letters
+            for where in all_of(touched):
+                self._reached.setdefault(where, None)
+            if self.knows_all and replay.has(publication):
+                self._compare_outputs(publication)
             replay.settle(publication, touched, set(all_of(touched)))
-            letters += publication.letters
-            for name, outputs in publication.outputs:
-                counter = published.setdefault(name, Counter())
-                value = sinks[name].value if name in sinks else bytes
-                counter.update(map(value, outputs.cut()))
-        found.messages, found.unread = replay.rerun.messages, replay.rerun.unread
-        found.others = {name: len(keys) for name, keys in replay.others.items() if keys}
-        found.is_whole = replay.publications.is_whole
-        found.letters = (letters, replay.rerun.dead_letters)
-        if found.is_whole:
-            found._compare_outputs(published, made)
-        found._compare_entities(replay)
-        return found
+            yield publication
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether all entities are known, so that outputs are compared."""
+        return self._replay.knows_all
+
+    @property
+    def begins_later(self) -> bool:
+        """Whether it begins with a state."""
+        return self._replay.begins_later
+
+    @property
+    def messages(self) -> int:
+        """How many messages were run."""
+        return self._replay.rerun.messages
+
+    @property
+    def unread(self) -> Counter[str]:
+        """How many were not, by the name of their source, which the application lacks."""
+        return self._replay.rerun.unread
+
+    @property
+    def new_letters(self) -> int:
+        """How many dead letters the other code makes, where `letters` counts."""
+        return self._replay.rerun.dead_letters - self._letters_before
+
+    @property
+    def others(self) -> dict[str, int]:
+        """Published entities by the name of their state, for states that the application lacks."""
+        return {name: len(keys) for name, keys in self._replay.others.items() if keys}
+
+    def entities(self) -> Counter[str]:
+        """How many entities there are by state."""
+        return self._replay.entities()
 
     def differing_names(self) -> set[str]:
         """Names of the sinks, states and sources that differ, and `dead letters`."""
         names = {name for name, of in self.sinks.items() if of.differs}
-        then, now = self.letters
-        if self.is_whole and then != now:
+        if self.letters != self.new_letters:
             names.add(DEAD_LETTERS)
-        return names.union(self.differing, self.others, self.unread)
+        return names.union((name for name, _ in self.differing), self.others, self.unread)
 
-    def _compare_outputs(
-        self, published: Mapping[str, Counter[bytes]], made: Mapping[str, Counter[bytes]]
-    ) -> None:
-        for name, then in published.items():
-            now = made.get(name, Counter())
-            self.sinks[name] = OfSink((then & now).total(), then - now, now - then)
-
-    def _compare_entities(self, replay: Replay) -> None:
-        for where in sorted(replay.all_entities(), key=lambda one: (one[0], short_repr(one[1]))):
-            now, then = replay.made(where).plain, replay.published(where)
+    def compare(self) -> None:
+        """Compare the entities that have changed since it was called last."""
+        for where, arrival in self._reached.items():
+            found: dict[Kind, Example] = {}
             state, key = where
-            self.entities[state] += 1
-            found = list(differences(then, now))
-            self.differing[state] += bool(found)
-            of_kind: dict[Kind, Difference] = {}
-            for one in found:
-                of_kind.setdefault(Kind(state, _SUBSCRIPT.sub("[…]", one.place)), one)
-            self.kinds.update(of_kind.keys())
-            for kind, one in of_kind.items():
-                self.examples.setdefault(kind, Example(key, one))
-        self.differing = +self.differing
+            now, then = self._replay.made(where).plain, self._replay.published(where)
+            for one in differences(then, now):
+                kind = Kind(state, _SUBSCRIPT.sub("[…]", one.place))
+                found.setdefault(kind, Example(key, one, arrival))
+            if found:
+                self.differing[where] = found
+            else:
+                self.differing.pop(where, None)
+        self._reached.clear()
+
+    def kinds(self) -> dict[Kind, list[Example]]:
+        """The differences of entities by kind, the most frequent ones first."""
+        kinds: dict[Kind, list[Example]] = {}
+        for where in sorted(self.differing, key=lambda one: (one[0], short_repr(one[1]))):
+            for kind, example in self.differing[where].items():
+                kinds.setdefault(kind, []).append(example)
+        return dict(sorted(kinds.items(), key=lambda one: -len(one[1])))
+
+    def _is_made(self, sink: str, output: bytes, _arrival: Arrival) -> None:
+        if self.knows_all:
+            self.sinks[sink].is_made(output)
+
+    def _compare_outputs(self, publication: Publication) -> None:
+        self.letters += publication.letters
+        for name, outputs in publication.outputs:
+            value = self._sinks[name].value if name in self._sinks else bytes
+            of = self.sinks.setdefault(name, OfSink())
+            for output in outputs.cut():
+                of.was_published(value(output))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -9,8 +10,9 @@ from wallaroo.codecs.waiting import without_waiting
 from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.dataflow.program import Program
-from wallaroo.dataflow.state_records import unpacked_changes
-from wallaroo.errors import RuntimeFailure
+from wallaroo.dataflow.state_records import StateChanges, unpacked_changes
+from wallaroo.engine.stored import Committed
+from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.log.records import Record
 from wallaroo.history.changes import UNKNOWN, Change, Debugs, Snapshot, Touched, Where, all_of
 from wallaroo.history.differences import ABSENT
@@ -27,6 +29,7 @@ class Replay:
         records: The records of the log, from the oldest one on.
         stays: Whether entities stay as messages that are run again make them; otherwise they become
             what was published after each publication.
+        beginning: The state to begin with; publications before it are left out.
         debugs: Whether a debugger stops in functions that get an entity in question, if at all.
     """
 
@@ -36,13 +39,16 @@ class Replay:
         records: Iterable[Record],
         *,
         stays: bool = False,
+        beginning: Committed | None = None,
         debugs: Debugs | None = None,
     ) -> None:
         self.publications = Publications(records)
         program = Program(application, 1)
         self.numbers = program.partition_numbers
         self._serializer = EntitySerializer.of(program)
-        self._stays = stays
+        self._stays, self._beginning = stays, beginning
+        self._has_begun = False
+        """Whether it has begun with a state."""
         self._made = self._serializer.read(())
         self._published = self._serializer.read(()) if stays else self._made
         self.others: dict[str, set[Any]] = {}
@@ -57,23 +63,36 @@ class Replay:
         """Yield each publication with what it changed; what it says holds after that."""
         with without_waiting():
             for publication in self.publications:
+                if self._beginning is not None and not self._has_begun:
+                    if publication.end <= self._beginning.offset:
+                        continue
+                    self._begin(publication, self._beginning)
                 touched: dict[str, set[Any]] = {}
                 for record in publication.changes:
-                    for name, changes in unpacked_changes(record).items():
-                        keys = changes.all_keys()
-                        if name in self.numbers:
-                            touched.setdefault(name, set()).update(keys)
-                        else:
-                            others = self.others.setdefault(name, set())
-                            others |= keys
-                            others.difference_update(changes.forgotten)
+                    for name, changes in self._named(record):
+                        touched.setdefault(name, set()).update(changes.all_keys())
                 yield publication, touched
 
     def run(self, publication: Publication, wanted: set[Where], touched: Touched) -> list[Change]:
         """Run the messages again, if the log has them; what they did to the entities *wanted*."""
-        if publication.start < (self.publications.begins or 0):
+        if not self.has(publication):
             return []
         return self.rerun.changes(publication, wanted, touched)
+
+    def has(self, publication: Publication) -> bool:
+        """Whether the log has all messages of *publication*, and the state before them is there."""
+        begins = self.publications.begins or 0
+        return publication.start >= max(begins, self._beginning.offset if self._beginning else 0)
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether each entity is known: there was none, or it was there at the beginning."""
+        return self.publications.is_whole or self._has_begun
+
+    @property
+    def begins_later(self) -> bool:
+        """Whether it begins with a state."""
+        return self._beginning is not None
 
     def settle(self, publication: Publication, touched: Touched, wanted: set[Where]) -> None:
         """Take over what was published.
@@ -83,9 +102,12 @@ class Replay:
         """
         for record in publication.changes:
             self._serializer.apply(record, self._published)
-            if self._stays:
+            if self._stays and not self.knows_all:
                 self._add_unknown(record)
-        if not self.publications.is_whole:
+            elif self._stays and not self.has(publication):
+                self._serializer.apply(record, self._made)
+                self.rerun.take_times()
+        if not self.knows_all:
             self._seen.update(all_of(touched))
         for one in self._published.unloaded.values():
             if (one.state, one.key) in wanted:
@@ -102,19 +124,52 @@ class Replay:
             return to_plain(entity)
         return ABSENT if self._is_known(where) else UNKNOWN
 
-    def all_entities(self) -> set[Where]:
-        """State and key of all entities, however they came to be."""
-        return {
-            (name, key)
-            for bucket in (self._made, self._published)
-            for name, number in self.numbers.items()
-            for key in bucket.entities[number]
-        }
+    def entities(self) -> Counter[str]:
+        """How many entities there are by state, made or published."""
+        made, published = self._made.entities, self._published.entities
+        return Counter(
+            {name: len(made[n].keys() | published[n].keys()) for name, n in self.numbers.items()}
+        )
+
+    def _begin(self, publication: Publication, beginning: Committed) -> None:
+        """Begin with a state.
+
+        Raises:
+            UsageError: It is of another application, or the log has not all messages since.
+            RuntimeFailure: An entity cannot be loaded.
+        """
+        if publication.run != beginning.run:
+            msg = "the log and the state to begin with are of different state directories"
+            raise UsageError(msg)
+        if (begins := self.publications.begins or 0) > beginning.offset:
+            msg = (
+                f"the log has messages from offset {begins:,} on, and the state to begin with ends "
+                f"before offset {beginning.offset:,}; --keep-messages-gib keeps more of the log"
+            )
+            raise UsageError(msg)
+        self._has_begun = True
+        for record in beginning.records:
+            self._serializer.apply(record, self._made)
+            if self._stays:
+                self._serializer.apply(record, self._published)
+            self._named(record)
+        self.rerun.take_times()
+        if unloaded := [*self._published.unloaded.values()]:
+            more = f"; {len(unloaded):,} entities cannot be loaded" if len(unloaded) > 1 else ""
+            msg = f"{unloaded[0]}{more}"
+            raise RuntimeFailure(msg)
+
+    def _named(self, record: bytes) -> list[tuple[str, StateChanges]]:
+        """What *record* says of states that the application has; keys of others are noted."""
+        changed = unpacked_changes(record)
+        for name in changed.keys() - self.numbers.keys():
+            others = self.others.setdefault(name, set())
+            others |= changed[name].all_keys()
+            others.difference_update(changed[name].forgotten)
+        return [(name, changes) for name, changes in changed.items() if name in self.numbers]
 
     def _add_unknown(self, record: bytes) -> None:
         """Begin with entities that were there before the log begins, as they were published."""
-        if self.publications.is_whole:
-            return
         scratch = self._serializer.read((record,))
         for name, number in self.numbers.items():
             for key, entity in scratch.entities[number].items():
@@ -122,4 +177,4 @@ class Replay:
                     self.rerun.begin_with((name, key), entity, scratch.times.get((number, key)))
 
     def _is_known(self, where: Where) -> bool:
-        return self.publications.is_whole or where in self._seen
+        return self.knows_all or where in self._seen

@@ -92,9 +92,12 @@ class Rerun(Run):
         """Called with the name of a sink, an output, and the arrival that caused it."""
         self.on_arrival: Callable[[Arrival], None] = lambda _arrival: None
         """Called before a message is run, or the clock is read."""
+        self.on_reached: Callable[[Where, Arrival | None], None] = lambda _where, _arrival: None
+        """Called when a message, or the clock, is about to change an entity."""
         self._bucket, self._is_known = bucket, is_known
         self._sources = {source.name: source for source in self._application.sources}
         self._numbers = program.partition_numbers
+        self._names = {number: name for name, number in self._numbers.items()}
         for name, number in self._numbers.items():
             self.result.state[name] = bucket.entities[number]
         self._wanted: set[Where] = set()
@@ -162,6 +165,12 @@ class Rerun(Run):
             if time is not None:
                 self._times.of(name)[key] = time
 
+    def take_times(self) -> None:
+        """Take over the times of entities that this code has not made."""
+        for (number, key), time in self._bucket.times.items():
+            self._times.of(self._names[number])[key] = time
+        self._soonest = 0
+
     def snapshot(self, where: Where) -> Snapshot:
         """A snapshot of the entity of a key."""
         entity = self._bucket.entities[self._numbers[where[0]]].get(where[1], ABSENT)
@@ -212,6 +221,7 @@ class Rerun(Run):
         return self._now_ns - self._held.get(name, 0)
 
     def _expires(self, name: str, key: Any) -> None:
+        self.on_reached((name, key), self._arrival)
         if (name, key) in self._wanted:
             begun = self.snapshot((name, key))
             change = Change((name, key), self._arrival, "", "expires", begun=begun, ended=NOTHING)
@@ -256,6 +266,7 @@ class Rerun(Run):
                 self._note(pipeline, step, where)
             self.lacking += 1
             raise _NotKept
+        self.on_reached(where, self._arrival)
         self._made = key not in self.result.state[step.partition]
         super()._find_or_create(pipeline, step, key, message)
 
@@ -304,6 +315,7 @@ class Rerun(Run):
 
     def _tick(self, name: str, key: Any) -> None:
         where, found = (name, key), len(self._changes)
+        self.on_reached(where, self._arrival)
         self._change = None
         if where not in self._wanted or name not in self._windows:
             super()._tick(name, key)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.gateway.log.model import DIRECTORY, Model
 from tests.gateway.log.simulated_disk import File, SimulatedDisk
+from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import DamagedLog, Record
-from wallaroo.gateway.log.scan import PinnedLog, scan
+from wallaroo.gateway.log.scan import FollowedLog, PinnedLog, scan
 from wallaroo.gateway.log.segments import HEAD_BYTES
 
 
@@ -240,3 +242,125 @@ def test_a_copy_of_a_log_that_is_not_there(tmp_path: Path) -> None:
     with PinnedLog(tmp_path / "log") as pinned:
         assert pinned.extend()
         assert pinned.copy(lambda _: False, lambda *_: None) == (b"", 0)
+
+
+class Follower:
+    """A reader that follows a log, and a writer of it.
+
+    Args:
+        directory: The directory of the log.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.log = Log(directory, lambda: [b"state"], segment_bytes=500)
+        list(self.log.recover())
+        self.turns: list[Callable[[], None]] = []
+        """What the writer does while the reader waits."""
+        self.followed = FollowedLog(directory, self._waits)
+
+    def write(self, count: int, length: int = 60) -> None:
+        for number in range(count):
+            self.log.append(7, b"%d" % (self.log.next + number) * length)
+            self.log.write()
+            self.log.sync()
+
+    def read(self) -> list[tuple[int, bytes]]:
+        """All records of the writer, up to the end of its turns."""
+        with self.followed as records:
+            return [(one.number, bytes(one.payload)) for one in records if one.kind == 7]
+
+    def _waits(self) -> bool:
+        if self.turns:
+            self.turns.pop(0)()
+            return True
+        return False
+
+
+@pytest.fixture
+def follower(tmp_path: Path) -> Iterator[Follower]:
+    made = Follower(tmp_path / "log")
+    yield made
+    made.log.close()
+
+
+def test_what_is_appended_is_read_as_it_comes(follower: Follower) -> None:
+    choose, written = random.Random(1), list[Record]()
+
+    def turn() -> None:
+        before = follower.log.next
+        follower.write(choose.randint(0, 4), choose.choice([1, 60, 300]))
+        written.extend(one for one in follower.log.records(0) if one.number >= before)
+        if choose.random() < 0.5:
+            follower.log.release(follower.log.end)
+
+    turn()
+    follower.turns = [turn] * 60
+    read = follower.read()
+    assert read == [(one.number, bytes(one.payload)) for one in written if one.kind == 7]
+    assert len(read) > 60
+
+
+def test_records_longer_than_a_piece_are_read(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wallaroo.gateway.log.scan._PIECE_BYTES", 64)
+    follower.write(1, 200)
+    follower.turns = [lambda: follower.write(2, 10), lambda: follower.write(1, 150)]
+    assert [number for number, _ in follower.read()] == [2, 3, 4, 6]
+
+
+def test_a_log_that_begins_later_is_followed(tmp_path: Path) -> None:
+    made: list[Follower] = []
+
+    def waits() -> bool:
+        if not made:
+            made.append(Follower(tmp_path / "log"))
+            made[0].write(3)
+            return True
+        return False
+
+    with FollowedLog(tmp_path / "log", waits) as followed:
+        assert [one.kind for one in followed] == [1, 7, 7, 7]
+    made[0].log.close()
+
+
+def test_a_reader_keeps_the_files_that_it_has_not_read_up_to_a_number(follower: Follower) -> None:
+    follower.write(10)
+
+    def hurry() -> None:
+        follower.write(8 * FollowedLog.MOST_SEGMENTS)
+
+    follower.turns = [hurry]
+    with pytest.raises(RuntimeFailure, match="grows faster than it is read"):
+        follower.read()
+
+
+def test_a_file_that_is_released_before_it_was_seen_is_told(follower: Follower) -> None:
+    follower.write(10)
+
+    def hurry() -> None:
+        for _ in range(20):
+            follower.write(2)
+            follower.log.release(follower.log.end)
+
+    follower.turns = [hurry]
+    with pytest.raises(RuntimeFailure, match="grows faster than it is read"):
+        follower.read()
+
+
+def test_damage_is_told_once_the_log_goes_on_elsewhere(follower: Follower, tmp_path: Path) -> None:
+    follower.write(2)
+
+    def damage() -> None:
+        follower.log.append(7, b"needle")
+        follower.log.write()
+        for file in (tmp_path / "log").glob("log-*"):
+            if (at := file.read_bytes().find(b"needle")) >= 0:
+                with file.open("r+b") as opened:
+                    opened.seek(at)
+                    opened.write(b"N")
+        follower.write(10)
+
+    follower.turns = [damage]
+    with pytest.raises(DamagedLog):
+        follower.read()

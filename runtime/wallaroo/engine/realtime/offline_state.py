@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -24,11 +25,11 @@ from wallaroo.engine.realtime.settings import SETTINGS, local_master
 from wallaroo.engine.realtime.state_copy import noted
 from wallaroo.engine.realtime.state_import import import_state
 from wallaroo.engine.spark.checkpoint import partitions
-from wallaroo.engine.spark.checkpoint.epochs import has_epoch, last_commit, last_epoch
-from wallaroo.engine.spark.checkpoint.reader import read_buckets
+from wallaroo.engine.spark.checkpoint.epochs import has_epoch, last_commit, last_epoch, run_of
+from wallaroo.engine.spark.checkpoint.reader import read_buckets, read_logs
 from wallaroo.engine.spark.s3 import jars_for, settings_for
 from wallaroo.engine.spark.session import Launch, SparkSettings
-from wallaroo.engine.stored import SavedState, StateLayout
+from wallaroo.engine.stored import Committed, SavedState, StateLayout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +72,26 @@ class StoppedState:
             else:
                 buckets = [serializer.read(records)]
         return SavedState(serializer, buckets, commit, later)
+
+    def committed(self) -> Committed | None:
+        """The state as of the last committed epoch; None if there is none.
+
+        The application may be running. What it has published since is not in it.
+
+        Raises:
+            UsageError: The checkpoint is damaged.
+        """
+        checkpoint = self._layout.checkpoint
+        while (commit := last_commit(checkpoint)) is not None:
+            place = place_of(checkpoint, commit)
+            records: Iterable[bytes] | None = noted(checkpoint, self._layout.partitions, place)
+            if records is None and last_commit(checkpoint) != commit:
+                continue
+            if records is None:
+                logs = read_logs(self._session(), checkpoint, commit.epoch)
+                records = chain.from_iterable(logs)
+            return Committed(run_of(checkpoint), place.offset, records)
+        return None
 
     def has_imported(self, name: str) -> bool:
         """Whether the import *name* is complete; Spark drops one that was interrupted.

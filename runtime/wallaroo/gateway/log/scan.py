@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 from zlib import crc32
 
+from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.log.disk import Disk, content
-from wallaroo.gateway.log.records import ANY, MOST_NUMBER, DamagedLog, Extent, Record, Walk
+from wallaroo.gateway.log.records import (
+    ANY,
+    HEADER,
+    MOST_NUMBER,
+    DamagedLog,
+    Extent,
+    Record,
+    Walk,
+)
 from wallaroo.gateway.log.search import damage_at, proves_durable
 from wallaroo.gateway.log.segments import (
     HEAD_BYTES,
@@ -19,6 +29,9 @@ from wallaroo.gateway.log.segments import (
     parsed_head,
     segment_file,
 )
+
+_PIECE_BYTES = 1024**2
+"""Bytes that are read at once of a segment which grows, if its records are not longer."""
 
 
 class _Pinned(NamedTuple):
@@ -165,31 +178,134 @@ class PinnedLog:
         return heads[0].name if heads else b"", last
 
 
+class FollowedLog:
+    """A log that is read while its owner appends; a context manager.
+
+    Segments stay as they are until they have been read, so those that the owner has released
+    meanwhile take space.
+
+    Args:
+        directory: The directory of the log.
+        waits: Called when there is nothing more to read for now; returns False to read no more.
+        disk: For tests.
+    """
+
+    MOST_SEGMENTS = 16
+    """Segments that are kept from their owner; a reader that is further behind is given up."""
+    EXTEND_S = 0.2
+    """Seconds after which a slow reader looks for new segments, before they are released."""
+
+    def __init__(
+        self, directory: Path, waits: Callable[[], bool], disk: Disk | None = None
+    ) -> None:
+        self._directory, self._waits, self._disk = directory, waits, disk or Disk()
+        self._segments: list[_Pinned] = []
+        self._opened: dict[int, contextlib.ExitStack] = {}
+        """What closes each segment, by its first number."""
+
+    def __enter__(self) -> Self:
+        self._extend()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        for stack in self._opened.values():
+            stack.close()
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the records, from the oldest one on.
+
+        Raises:
+            DamagedLog: Records that were on disk are missing, or are not as they were written.
+            RuntimeFailure: The reader is too slow.
+        """
+        scanned, extend_at = _Scan(self._disk, follows=True), 0.0
+        while True:
+            reading = list(self._segments)
+            for record in scanned.records(reading):
+                yield record
+                if (now := time.monotonic()) >= extend_at:
+                    self._extend()
+                    extend_at = now + self.EXTEND_S
+            for segment in reading[:-1]:
+                self._segments.remove(segment)
+                self._opened.pop(segment.first).close()
+            self._extend()
+            if len(self._segments) <= 1 and not self._waits():
+                return
+
+    def _extend(self) -> None:
+        """Also keep the segments that have begun since."""
+        last = self._segments[-1].first if self._segments else 0
+        numbers = [first_number(name) or 0 for name in self._disk.names(self._directory)]
+        found: list[_Pinned] = []
+        for first in sorted((one for one in numbers if one > last), reverse=True):
+            stack = contextlib.ExitStack()
+            segment = _pin(self._disk, segment_file(self._directory, first), first, stack)
+            if segment is None:  # released, and all before it
+                stack.close()
+                break
+            self._opened[first] = stack
+            found.insert(0, segment)
+        is_gap = bool(last and found) and not self._follows_last(found[0])
+        self._segments += found
+        if is_gap or len(self._segments) > self.MOST_SEGMENTS:
+            msg = (
+                f"{self._directory} grows faster than it is read, and files that are not read yet "
+                f"are kept up to a number of {self.MOST_SEGMENTS}"
+            )
+            raise RuntimeFailure(msg)
+
+    def _follows_last(self, segment: _Pinned) -> bool:
+        """Whether *segment*, as far as it says, follows the last one."""
+        head = parsed_head(content(self._disk, segment.descriptor, HEAD_BYTES), segment.file)
+        return head is None or head.previous == self._segments[-1].first
+
+
 class _Scan:
-    """Reads one segment after the other.
+    """Reads one segment after the other, and goes on where it ended.
+
+    Args:
+        disk: The disk.
+        follows: Whether it is called again and again: then the last segment is read piece by piece,
+            and whether its end is damaged shows when there is another one.
 
     Attributes:
         end: Address after the last record of the segments that are read.
     """
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
+    def __init__(self, disk: Disk, *, follows: bool = False) -> None:
+        self._disk, self._follows = disk, follows
         self._previous: Head | None = None
-        self.end = 0
+        self._head: Head | None = None
+        """That of the segment which is being read."""
+        self._at = self._number = self.end = 0
+        """Place and number of the next record in it."""
         self._chain = ANY
 
     def records(self, segments: Sequence[_Pinned]) -> Iterator[Record]:
+        """Yield the records of *segments*; the first of them may have been read in part."""
         for segment, following in zip(segments, [*segments[1:], None], strict=False):
-            data = content(self._disk, segment.descriptor)
-            head = parsed_head(data, segment.file)
-            if head is None and following is None and not data[HEAD_BYTES:].strip(b"\0"):
-                # it was about to begin
-                return
-            if head is None or head.first != segment.first or not self._continues(head):
-                problem = "its first bytes do not say that it is the segment of this name"
-                raise DamagedLog(segment.file, problem, first=segment.first, last=None)
-            yield from self._segment(segment, head, data, following.first if following else None)
-            self._previous = head
+            if self._head is None or self._head.first != segment.first:
+                head = parsed_head(
+                    content(self._disk, segment.descriptor, HEAD_BYTES), segment.file
+                )
+                if head is None and following is None and self._is_empty(segment):
+                    # it was about to begin
+                    return
+                if head is None or head.first != segment.first or not self._continues(head):
+                    problem = "its first bytes do not say that it is the segment of this name"
+                    raise DamagedLog(segment.file, problem, first=segment.first, last=None)
+                self._head = head
+                self._at, self._number, self._chain = HEAD_BYTES, head.first, head.chain
+            if following is None and self._follows:
+                yield from self._tail(segment, self._head)
+            else:
+                stop = following.first if following else None
+                yield from self._segment(segment, self._head, stop)
+            self._previous = self._head
+
+    def _is_empty(self, segment: _Pinned) -> bool:
+        return not content(self._disk, segment.descriptor, offset=HEAD_BYTES).strip(b"\0")
 
     def _continues(self, head: Head) -> bool:
         """Whether a head is that of the next segment."""
@@ -200,26 +316,48 @@ class _Scan:
             and self._chain in {head.chain, ANY}
         )
 
-    def _segment(
-        self, segment: _Pinned, head: Head, data: bytes, stop: int | None
-    ) -> Iterator[Record]:
+    def _segment(self, segment: _Pinned, head: Head, stop: int | None) -> Iterator[Record]:
         """Yield the records of a segment, up to the number *stop* if another one follows it."""
         seed, shift = crc32(head.name), head.address - HEAD_BYTES
-        at, number, chain = HEAD_BYTES, head.first, head.chain
         is_suspected = False
         while True:
-            extent = Extent(data, seed, shift)
-            walk = Walk(extent, at=at, number=number, chain=chain, stop=stop or MOST_NUMBER)
+            begin = self._at
+            data = content(self._disk, segment.descriptor, offset=begin)
+            extent = Extent(data, seed, shift + begin)
+            number, chain = self._number, self._chain
+            walk = Walk(extent, at=0, number=number, chain=chain, stop=stop or MOST_NUMBER)
             yield from walk
-            is_suspected = is_suspected and walk.at == at
-            at, number, chain = walk.at, walk.number, walk.chain
-            if number == stop:
-                break
-            if stop is None and (at == len(data) or not proves_durable(extent, at, number)):
-                break
+            self._note(walk, shift)
+            if self._number == stop:
+                return
+            is_over = walk.at == len(data) or not proves_durable(extent, walk.at, walk.number)
+            if stop is None and is_over:
+                return
             # what is written while it is read may seem to be damaged
-            if is_suspected:
-                raise damage_at(segment.file, extent, at, number, stop)
+            if is_suspected and not walk.at:
+                whole = Extent(content(self._disk, segment.descriptor), seed, shift)
+                raise damage_at(segment.file, whole, self._at, self._number, stop)
             is_suspected = True
-            data = content(self._disk, segment.descriptor)
-        self.end, self._chain = at + shift, chain
+
+    def _tail(self, segment: _Pinned, head: Head) -> Iterator[Record]:
+        """Yield the records that have been appended to the last segment."""
+        seed, shift = crc32(head.name), head.address - HEAD_BYTES
+        length, walk = _PIECE_BYTES, None
+        while walk is None or walk.at:
+            data = content(self._disk, segment.descriptor, length, self._at)
+            extent = Extent(data, seed, shift + self._at)
+            walk = Walk(extent, at=0, number=self._number, chain=self._chain)
+            yield from walk
+            self._note(walk, shift)
+            if not walk.at and len(data) == length < (needed := self._bytes_of_next(data)):
+                length, walk = needed, None
+
+    def _bytes_of_next(self, data: bytes) -> int:
+        """How many bytes the next record has, if it begins with *data*; 0 if it does not."""
+        _, length, _, _, _, number = HEADER.unpack_from(data)
+        return HEADER.size + length if number == self._number else 0
+
+    def _note(self, walk: Walk, shift: int) -> None:
+        """Note how far a walk, which began here, has come."""
+        self._at, self._number, self._chain = self._at + walk.at, walk.number, walk.chain
+        self.end = shift + self._at

@@ -20,13 +20,24 @@ if TYPE_CHECKING:
 def read_buckets(
     session: SparkSession, checkpoint: Path, epoch: int, serializer: EntitySerializer
 ) -> Iterator[Bucket]:
-    """Yield the buckets of the state.
+    """Yield the buckets of the state; see `read_logs`.
+
+    Args:
+        session: The Spark session.
+        checkpoint: Directory of the query's checkpoint.
+        epoch: The epoch.
+        serializer: Defines the partitions and the serialization of their entities.
+    """
+    return map(serializer.read, read_logs(session, checkpoint, epoch))
+
+
+def read_logs(session: SparkSession, checkpoint: Path, epoch: int) -> Iterator[Iterator[bytes]]:
+    """Yield the records of each bucket's log.
 
     Args:
         session: The Spark session; may be that of the query.
         checkpoint: Directory of the query's checkpoint; the query may be running.
         epoch: A recent epoch; the state is that at its end.
-        serializer: Defines the partitions and the serialization of their entities.
 
     Raises:
         RuntimeFailure: Spark failed to read the state.
@@ -40,7 +51,7 @@ def read_buckets(
                 .load(str(path))
                 .selectExpr("to_json(key)", "user_map_key.place", "user_map_value.record")
             )
-            yield from map(serializer.read, spool.logs(rows))
+            yield from spool.logs(rows)
         except RuntimeFailure:
             raise
         except Exception as error:

@@ -1,0 +1,216 @@
+"""`wallaroo shadow`: runs other code beside an application, on the same messages."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import click
+
+from wallaroo.cli.comparison import (
+    EXPECT,
+    check_expected,
+    check_ran,
+    comparison_lines,
+    example_line,
+    output_lines,
+)
+from wallaroo.cli.option_types import NumberType
+from wallaroo.cli.options import SNAPSHOT, STATE_DIR_OF_APP
+from wallaroo.cli.saved_state import committed_state, log_of_application
+from wallaroo.errors import RuntimeFailure
+from wallaroo.history.publications import Publication
+from wallaroo.history.records import followed
+from wallaroo.history.rehearsal import Kind, Rehearsal
+from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
+from wallaroo.system.printable import counted, printable
+
+_POLL_S = 0.1
+"""Wait before looking whether the log has more."""
+_LOOK_S = 1.0
+"""Seconds between comparisons of entities."""
+_LOOK_PAUSE = 2
+"""The same as a multiple of the time that the last comparison took."""
+_TELL_S = 60.0
+"""Seconds between lines about the progress where there is no terminal."""
+
+
+@click.command()
+@click.argument("app")
+@STATE_DIR_OF_APP
+@SNAPSHOT
+@EXPECT
+@click.option(
+    "--for",
+    "for_s",
+    type=NumberType(positive=True),
+    metavar="SECONDS",
+    help="Seconds after which to end.  [default: until Ctrl-C]",
+)
+@click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
+def shadow(
+    app: str,
+    state_dir: Path | None,
+    snapshot: Path | None,
+    expected: tuple[str, ...],
+    for_s: float | None,
+    app_args: tuple[str, ...],
+) -> None:
+    """Run changed code, APP, beside the application, and compare what comes of the same messages.
+
+    It begins with the state as of the last checkpoint, which the new code has to be able to load,
+    and runs each message that the application has processed since, as soon as it has. Each kind of
+    difference is shown when it is found, with the message behind which it was, and all of them at
+    the end. The exit code is 1 if something differs that --expect does not name. Nothing is sent,
+    and the application is not touched. Side effects of functions, such as writes to a database,
+    happen.
+
+    One process runs up to some 20,000 messages a second. If the application processes more for so
+    long that the log would have to keep 16 files for it, it ends with an error.
+
+    \b
+    Example:
+      wallaroo shadow new/word_count --state-dir word_count/.wallaroo/word-count-application
+      wallaroo shadow new/orders.py --state-dir orders/.wallaroo/orders --for 3600
+    """  # noqa: D301  (click reads \b)
+    with reserved_stdout() as out, empty_stdin(), reported_exits():
+        application, directory = log_of_application(app, app_args, state_dir)
+        live = _Live(for_s)
+        failure: RuntimeFailure | None = None
+        with live.ending_on_signals(), followed(directory, live.waits) as records:
+            beginning = committed_state(application, snapshot or _checkpointed(directory.parent))
+            rehearsal = Rehearsal(application, records, beginning)
+            live.show(rehearsal)
+            try:
+                for publication in rehearsal:
+                    if live.is_over_after(publication):
+                        break
+            except RuntimeFailure as error:
+                failure = error
+            live.end()
+        if failure is None or rehearsal.messages:
+            check_ran(rehearsal, directory)
+            rehearsal.compare()
+            for line in comparison_lines(rehearsal):
+                click.echo(printable(line), file=out)
+        if failure is not None:
+            raise failure
+        check_expected(rehearsal, application, expected)
+    if rehearsal.differing_names() - set(expected):
+        click.get_current_context().exit(1)
+
+
+def _checkpointed(state_dir: Path) -> Path | None:
+    """*state_dir*, if it has more than the log: that of a gateway alone has not."""
+    return state_dir if StateDirectory.has_state(state_dir) else None
+
+
+class _Live:
+    """Shows what a rehearsal finds while it goes on, and ends it.
+
+    Args:
+        for_s: Seconds after which it ends; None for when there is a signal.
+    """
+
+    def __init__(self, for_s: float | None) -> None:
+        self._end_at = None if for_s is None else time.monotonic() + for_s
+        self._stopping = Event()
+        self._rehearsal: Rehearsal | None = None
+        self._kinds: set[Kind] = set()
+        self._sinks: set[str] = set()
+        self._look_at = 0.0
+        self._tell_at = time.monotonic() + _TELL_S
+        self._behind_s = 0.0
+        self._shown = 0
+        """Characters of the line on the terminal."""
+
+    @contextlib.contextmanager
+    def ending_on_signals(self) -> Iterator[None]:
+        """End on Ctrl-C or SIGTERM; on the second one as always."""
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+        def restore(*_signal: object) -> None:
+            self._stopping.set()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+        for number in before:
+            signal.signal(number, restore)
+        try:
+            yield
+        finally:
+            restore()
+
+    def show(self, rehearsal: Rehearsal) -> None:
+        """Show what *rehearsal* finds from now on."""
+        self._rehearsal = rehearsal
+
+    def waits(self) -> bool:
+        """Wait for more messages; returns False when it is to end."""
+        self._behind_s = 0.0
+        self._look()
+        self._stopping.wait(_POLL_S)
+        return not self._is_over()
+
+    def is_over_after(self, publication: Publication) -> bool:
+        """Whether it is to end after *publication*, which was the last one to be run."""
+        if publication.blocks:
+            self._behind_s = max(0.0, time.time() - publication.blocks[-1].arrived_ns / 1e9)
+        self._look()
+        return self._is_over()
+
+    def end(self) -> None:
+        """Remove the line from the terminal."""
+        if self._shown:
+            click.echo(f"\r{' ' * self._shown}\r", nl=False, err=True)
+            self._shown = 0
+
+    def _is_over(self) -> bool:
+        is_late = self._end_at is not None and time.monotonic() >= self._end_at
+        return is_late or self._stopping.is_set()
+
+    def _look(self) -> None:
+        """Compare entities, and show what is new, from time to time."""
+        if (now := time.monotonic()) < self._look_at or self._rehearsal is None:
+            return
+        rehearsal = self._rehearsal
+        rehearsal.compare()
+        for name, sink in rehearsal.sinks.items():
+            if sink.differs and name not in self._sinks:
+                self._sinks.add(name)
+                self._tell(f"sink {name!r} differs", *output_lines(sink, 1))
+        for kind, (first, *_) in rehearsal.kinds().items():
+            if kind not in self._kinds:
+                self._kinds.add(kind)
+                self._tell(example_line(kind, first))
+        self._show_progress(rehearsal, now)
+        ended = time.monotonic()
+        self._look_at = ended + max(_LOOK_S, _LOOK_PAUSE * (ended - now))
+
+    def _show_progress(self, rehearsal: Rehearsal, now: float) -> None:
+        behind = f"{self._behind_s:,.0f} s behind" if self._behind_s > _LOOK_S else "up to date"
+        differing = sum(
+            sink.missing.total() + sink.further.total() for sink in rehearsal.sinks.values()
+        )
+        line = (
+            f"{counted(rehearsal.messages, 'message')} run again, {behind}; "
+            f"{counted(differing, 'output')} and {len(rehearsal.differing):,} entities differ"
+        )
+        if sys.stderr.isatty():
+            self.end()
+            click.echo(line, nl=False, err=True)
+            self._shown = len(line)
+        elif now >= self._tell_at:
+            self._tell_at = now + _TELL_S
+            click.echo(line, err=True)
+
+    def _tell(self, *lines: str) -> None:
+        self.end()
+        for line in lines:
+            click.echo(printable(line), err=True)

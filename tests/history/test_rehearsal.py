@@ -1,0 +1,182 @@
+"""What a rehearsal says that begins with a state, and while it goes on."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests import random_applications
+from tests.helpers import wait_until
+from tests.history.harness import Recorded
+from tests.history.totals import FACTOR, totals
+from wallaroo.dataflow.json_codec import to_plain
+from wallaroo.engine.stored import Committed
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway import store as store_module
+from wallaroo.gateway import writer
+from wallaroo.gateway.damage import LOG
+from wallaroo.gateway.log.log import Log
+from wallaroo.history.records import followed, records
+from wallaroo.history.rehearsal import DEAD_LETTERS, Kind, Rehearsal
+from wallaroo.resolution.application import resolve
+
+SUM = Kind("add", ".sum")
+
+
+def rehearsed(directory: Path, beginning: Committed | None = None) -> Rehearsal:
+    return Rehearsal.of(totals(), records(directory / LOG), beginning)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_the_same_code_comes_to_the_same_from_any_state_on(seed: int, tmp_path: Path) -> None:
+    choose = random.Random(seed)
+    application = resolve(random_applications.declared(choose))
+    names = [source.name for source in application.sources]
+    recorded = Recorded(tmp_path, application)
+    after = 0
+    beginning = recorded.committed()
+    for _ in range(choose.randint(2, 8)):
+        if choose.random() < 0.4:
+            beginning, after = recorded.committed(), 0
+        sent = [
+            (choose.choice(names), f"{choose.choice('abcd')}{choose.randint(0, 60)}".encode())
+            for _ in range(choose.randint(1, 30))
+        ]
+        recorded.run(sent, chunks=choose.randint(1, 3))
+        after += len(sent)
+        if choose.random() < 0.2:  # as after a kill
+            recorded.close()
+            recorded = Recorded(tmp_path, application, recorded)
+    state = recorded.driven.state()
+    recorded.close()
+    rehearsal = Rehearsal.of(application, records(tmp_path / LOG), beginning)
+    assert rehearsal.messages == after
+    assert rehearsal.knows_all
+    assert rehearsal.differing_names() == set()
+    assert rehearsal.entities() == {name: len(entities) for name, entities in state.items()}
+
+
+def test_other_code_differs_from_the_state_on_with_the_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = Recorded(tmp_path, totals())
+    recorded.run([("numbers", b"ada 5"), ("numbers", b"bob 1"), ("numbers", b"cyd 1")])
+    beginning = recorded.committed()
+    recorded.run([("numbers", b"ada 2"), ("numbers", b"bob -1"), ("numbers", b"ada 3")])
+    recorded.close()
+    monkeypatch.setitem(FACTOR, 0, 10)
+    rehearsal = rehearsed(tmp_path, beginning)
+    assert (rehearsal.messages, rehearsal.letters, rehearsal.new_letters) == (3, 1, 1)
+    assert rehearsal.differing_names() == {"numbers", "add"}
+    assert rehearsal.sinks["numbers"].missing == {b"ada=7;": 1, b"ada=10;": 1}
+    assert rehearsal.sinks["numbers"].further == {b"ada=25;": 1, b"ada=55;": 1}
+    (example,) = rehearsal.kinds()[SUM]
+    assert str(example.difference) == ".sum 10 → 55"
+    assert example.arrival is not None
+    assert (example.key, example.arrival.offset, example.arrival.message) == ("ada", 5, b"ada 3")
+
+
+def test_what_was_published_together_with_the_last_of_the_state_is_not_run(
+    tmp_path: Path,
+) -> None:
+    first, second = b"ada 5", b"ada+bob 2"
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    apart = Recorded(tmp_path / "one", totals())
+    apart.run([("numbers", first)])
+    beginning = apart.committed()
+    apart.close()
+    together = Recorded(tmp_path / "other", totals())
+    together.run([("numbers", first), ("numbers", second)], chunks=2)
+    together.run([("numbers", b"bob 4")])
+    together.close()
+    rehearsal = rehearsed(tmp_path / "other", beginning)
+    assert rehearsal.messages == 1
+    assert rehearsal.differing_names() == set()
+    assert rehearsal.sinks["numbers"].same == 1
+    assert rehearsal.entities() == {"add": 2}
+
+
+def test_a_state_of_another_directory_is_refused(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, totals())
+    recorded.run([("numbers", b"ada 5")])
+    recorded.close()
+    with pytest.raises(UsageError, match="of different state directories"):
+        rehearsed(tmp_path, Committed("another run", 0, []))
+
+
+def test_a_state_older_than_the_log_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "Log", partial(Log, segment_bytes=4_000))
+    monkeypatch.setattr(store_module, "_RELEASE_EVERY_S", 0.0)
+    recorded = Recorded(tmp_path, totals())
+    recorded.run([("numbers", b"ada 1")])
+    beginning = recorded.committed()
+    for _ in range(30):
+        recorded.run([("numbers", b"ada 1")] * 3)
+        recorded.deliver()
+        recorded.store.outbox.forget("run", recorded.chunks)
+        recorded.store.journal.consume(recorded.end)
+    recorded.store.journal.wake(None)
+    files = tmp_path / LOG
+    wait_until(lambda: len([*files.glob("log-*")]) == 1, "the release of segments")
+    recorded.run([("numbers", b"ada 1")])
+    latest = recorded.committed()
+    recorded.run([("numbers", b"ada 1")])
+    recorded.close()
+    with pytest.raises(UsageError, match=r"and the state to begin with ends before offset 1; "):
+        rehearsed(tmp_path, beginning)
+    assert not rehearsed(tmp_path).knows_all
+    rehearsal = rehearsed(tmp_path, latest)
+    assert (rehearsal.messages, rehearsal.sinks["numbers"].same) == (1, 1)
+
+
+def test_an_entity_that_the_code_cannot_load_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = Recorded(tmp_path, totals())
+    recorded.run([("numbers", b"ada 5"), ("numbers", b"bob 5")])
+    beginning = recorded.committed()
+    recorded.run([("numbers", b"cyd 5")])
+    recorded.close()
+
+    other = totals()
+    monkeypatch.delattr("tests.history.totals.Total")
+    with pytest.raises(RuntimeFailure, match=r"key 'ada': .* 2 entities cannot be loaded"):
+        Rehearsal.of(other, records(tmp_path / LOG), beginning)
+
+
+def test_differences_are_found_as_it_goes_on_and_may_go_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = Recorded(tmp_path, totals())
+    recorded.run([("numbers", b"ada 5")])
+    turns = [b"ada 0", b"ada 1", b"ada -5"]
+
+    def waits() -> bool:
+        if turns:
+            recorded.run([("numbers", turns.pop(0))])
+            return True
+        return False
+
+    monkeypatch.setitem(FACTOR, 0, 1)
+    with followed(tmp_path / LOG, waits) as found:
+        rehearsal = Rehearsal(totals(), found)
+        seen = []
+        for _ in rehearsal:
+            rehearsal.compare()
+            seen.append({*rehearsal.kinds()})
+            if len(seen) == 1:
+                entity = rehearsal._replay.rerun.result.state["add"]["ada"]
+                entity.sum += 1
+            elif len(seen) == 2:
+                entity.sum -= 1
+    recorded.close()
+    assert seen == [set(), {SUM}, set(), set()]
+    assert rehearsal.differing_names() == {"numbers"}
+    assert to_plain(entity)["sum"] == 6
+    assert (rehearsal.letters, DEAD_LETTERS in rehearsal.differing_names()) == (1, False)
