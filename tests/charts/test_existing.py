@@ -110,6 +110,87 @@ def test_settings_of_topics_are_checked_as_the_upgrade_will_have_them(render: Re
     assert {"kafka", "kafka-settings"} <= mounted
 
 
+def running(objects: list[Object], *, ready: bool = True) -> Object:
+    """The driver's pod in a release of *objects*."""
+    spec = one(objects, "StatefulSet", "-driver")["spec"]["template"]["spec"]
+    statuses = [{"name": "sidecar", "ready": True}, {"name": "driver", "ready": ready}]
+    return {"spec": spec, "status": {"containerStatuses": statuses}}
+
+
+def checked_state(check: Object) -> str | None:
+    """Where the state is that a check loads."""
+    (container,) = check["spec"]["containers"]
+    options = container["args"][: container["args"].index("--")]
+    found = [one.partition("=")[2] for one in options if one.startswith("--state-dir=")]
+    return found[0] if found else None
+
+
+def test_an_upgrade_checks_the_state_where_the_driver_has_it(render: Render) -> None:
+    before = render({})
+    gateway, pod = one(before, "StatefulSet", "-gateway"), {"driver-0": running(before)}
+    new: dict[str, Any] = {"image": {"tag": "0.2.0"}, "driver": {"nodeSelector": {"disk": "fast"}}}
+    (check,) = checks(render(new, gateway=gateway, **pod))
+    assert checked_state(check) == "/var/lib/wallaroo/state"
+    (mount,) = [m for m in check["spec"]["containers"][0]["volumeMounts"] if m["name"] == "state"]
+    assert mount["readOnly"]
+    (term,) = check["spec"]["affinity"]["podAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert term["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == "driver"
+    assert check["spec"]["nodeSelector"] == {"disk": "fast"}
+
+    shared: dict[str, Any] = {"storage": {"state": {"accessModes": ["ReadWriteMany"]}}}
+    (check,) = checks(render({**new, **shared}, gateway=gateway, **pod))
+    assert checked_state(check)
+    assert [*check["spec"]["affinity"]["podAffinity"]] == [
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert "nodeSelector" not in check["spec"]
+
+
+def test_an_upgrade_checks_the_state_on_an_object_store(render: Render) -> None:
+    values: dict[str, Any] = {
+        "storage": {"state": {"uri": "s3a://states/shop", "credentialsSecret": "store"}}
+    }
+    before = render(values)
+    gateway, pod = one(before, "StatefulSet", "-gateway"), {"driver-0": running(before)}
+    (check,) = checks(render({**values, "args": ["--fast"]}, gateway=gateway, **pod))
+    assert checked_state(check) == "s3a://states/shop"
+    (container,) = check["spec"]["containers"]
+    assert "AWS_ACCESS_KEY_ID" in [variable["name"] for variable in container["env"]]
+    assert "state" not in [volume["name"] for volume in check["spec"]["volumes"]]
+
+
+@pytest.mark.parametrize(
+    ("values", "ready"),
+    [
+        ({}, False),
+        ({"upgradeCheck": {"state": False}}, True),
+        ({"storage": {"state": {"existingClaim": "another"}}}, True),
+        ({"storage": {"state": {"uri": "s3a://states/moved"}}}, True),
+    ],
+)
+def test_an_upgrade_checks_no_state_that_the_driver_does_not_have(
+    render: Render, values: dict[str, Any], ready: bool
+) -> None:
+    before = render({})
+    gateway, pod = (
+        one(before, "StatefulSet", "-gateway"),
+        {"driver-0": running(before, ready=ready)},
+    )
+    (check,) = checks(render({"args": ["--fast"], **values}, gateway=gateway, **pod))
+    assert checked_state(check) is None
+    assert "state" not in [volume["name"] for volume in check["spec"]["volumes"]]
+
+
+def test_nothing_is_checked_twice_whether_the_driver_is_ready(render: Render) -> None:
+    before = render({})
+    gateway = one(before, "StatefulSet", "-gateway")
+    for ready in (True, False):
+        pod = {"driver-0": running(before, ready=ready)}
+        assert not checks(render({}, gateway=gateway, **pod))
+
+
 def test_nothing_is_checked_when_it_shall_not_be(render: Render) -> None:
     assert not checks(render({"upgradeCheck": {"enabled": False}}))
     assert not checks(render({"stopped": True}))

@@ -15,6 +15,7 @@ from tests.golden import PRESENT
 from tests.helpers import PATIENCE_S, ROOT, unpack
 from wallaroo.cli.main import main
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.damage import LOG
 
 APPLICATION = """
 import wallaroo
@@ -58,6 +59,18 @@ def test_entities_of_a_state_that_keeps_its_name_are_counted(
         "  state 'totals': loads 3 entities",
         "  state 'more': begins empty",
     ]
+
+
+def test_without_its_log_the_state_is_that_of_the_last_checkpoint(
+    tmp_path: Path, state_dir: Path
+) -> None:
+    copy = shutil.copytree(state_dir, tmp_path / "copy")
+    shutil.rmtree(copy / LOG)
+    (copy / "checkpoint" / "begun").touch()  # as while it runs
+    result = check(tmp_path, copy, "totals")
+    assert rehearsed(result) == ["  state 'totals': loads 3 entities"]
+    log = tmp_path / "state" / LOG
+    assert f", as of its last checkpoint, because {log} is not here:" in result.stdout
 
 
 def test_a_state_that_was_renamed_does_not_fit(tmp_path: Path, state_dir: Path) -> None:

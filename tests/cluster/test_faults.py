@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.harness import CommandFailedError, Peer, Release, wait_for
+from tests.helpers import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -179,6 +180,46 @@ def test_an_upgrade_to_an_image_that_is_not_there_leaves_the_release_as_it_is(
     assert word_count.lives("gateway", "driver") == before
     assert word_peer.progress()["connects"] == connects
     assert "the release runs as before the upgrade" in word_count.problems()
+    word_count.upgrade()
+    wait_for("the failed check being gone", lambda: not word_count.problems())
+    assert word_count.lives("gateway", "driver") == before
+
+
+def test_an_upgrade_whose_code_cannot_load_the_state_leaves_the_release_as_it_is(
+    word_count: Release, word_peer: Peer
+) -> None:
+    code = (ROOT / "apps" / "word_count" / "application.py").read_text()
+    migration = """
+@wallaroo.migrate(WordTotals, from_version=1)
+def migrated(fields):
+    raise ValueError("no counts")
+"""
+    metadata = {"name": "changed-code"}
+    word_count.cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": {"application.py": code + migration},
+        }
+    )
+    volumes = [{"name": "code", "configMap": metadata}]
+    mounts = [{"name": "code", "mountPath": "/app/application.py", "subPath": "application.py"}]
+    before, connects = word_count.lives("gateway", "driver"), word_peer.progress()["connects"]
+    with (
+        Streaming(word_peer),
+        pytest.raises(CommandFailedError, match="pre-upgrade hooks failed"),
+    ):
+        word_count.upgrade(
+            f"--set-json=gateway.extraVolumes={json.dumps(volumes)}",
+            f"--set-json=gateway.extraVolumeMounts={json.dumps(mounts)}",
+        )
+    assert word_count.lives("gateway", "driver") == before
+    assert word_peer.progress()["connects"] == connects
+    problems = word_count.problems()
+    assert "the entity, of class application.WordTotals, cannot be loaded" in problems
+    assert "no counts" in problems
+    word_count.cluster.kubectl("delete", "configmap", "changed-code")
     word_count.upgrade()
     wait_for("the failed check being gone", lambda: not word_count.problems())
     assert word_count.lives("gateway", "driver") == before

@@ -1,6 +1,7 @@
 {{/*
 The pod that Helm runs before an upgrade replaces anything. It has what the gateway's pod has for loading
-the application, except volume claims, which that pod may not share.
+the application, except volume claims, which that pod may not share. While the driver is ready, it also has
+the state that the driver uses.
 */}}
 {{- define "wallaroo.upgradeCheck" -}}
 {{- if and .Values.upgradeCheck.enabled (not .Values.stopped) -}}
@@ -30,9 +31,11 @@ metadata:
       uid: {{ . }}
   {{- end }}
 spec:
-  {{- include "wallaroo.upgradeCheckSpec" . | nindent 2 }}
-  {{- $account := include "wallaroo.serviceAccountName" (dict "root" . "component" "gateway") }}
-  {{- if or (not .Values.gateway.serviceAccount.create) (lookup "v1" "ServiceAccount" .Release.Namespace $account) }}
+  {{- $hasState := include "wallaroo.isStateThere" . }}
+  {{- include "wallaroo.upgradeCheckSpec" (dict "root" . "hasState" $hasState) | nindent 2 }}
+  {{- $component := ternary "driver" "gateway" (and (eq $hasState "true") (ne .Values.storage.state.uri "")) }}
+  {{- $account := include "wallaroo.serviceAccountName" (dict "root" . "component" $component) }}
+  {{- if or (not (index .Values $component).serviceAccount.create) (lookup "v1" "ServiceAccount" .Release.Namespace $account) }}
   serviceAccountName: {{ $account }}
   {{- end }}
 {{- end }}
@@ -41,33 +44,65 @@ spec:
 
 {{/* Stands for what the check looks at. The gateway's StatefulSet keeps it, so that nothing is checked twice. */}}
 {{- define "wallaroo.checked" -}}
-{{- printf "%s%s" (include "wallaroo.upgradeCheckSpec" .) (include "wallaroo.kafkaSettings" .) | sha256sum -}}
+{{- $spec := dict "root" . "hasState" (ternary "true" "" .Values.upgradeCheck.state) -}}
+{{- printf "%s%s" (include "wallaroo.upgradeCheckSpec" $spec) (include "wallaroo.kafkaSettings" .) | sha256sum -}}
 {{- end }}
 
+{{/* "true" if the state is to be checked, and is the one that a driver uses which is ready. */}}
+{{- define "wallaroo.isStateThere" -}}
+{{- $driver := include "wallaroo.existing" (dict "root" . "api" "v1" "kind" "Pod" "name" "driver-0") | fromJson -}}
+{{- $used := printf "--state-dir=%s" (include "wallaroo.stateDir" .) -}}
+{{- $claims := list -}}
+{{- range dig "spec" "volumes" list $driver -}}
+{{- $claims = append $claims (dig "persistentVolumeClaim" "claimName" "" .) -}}
+{{- end -}}
+{{- $same := or .Values.storage.state.uri (has (include "wallaroo.claim" (dict "root" . "volume" "state")) $claims) -}}
+{{- range dig "spec" "containers" list $driver -}}
+{{- if and (eq .name "driver") (has $used .args) $same $.Values.upgradeCheck.state -}}
+{{- range dig "status" "containerStatuses" list $driver -}}
+{{- if and (eq .name "driver") .ready -}}true{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* The pod's spec: dict root, hasState. Where only one node has the state, it runs there. */}}
 {{- define "wallaroo.upgradeCheckSpec" -}}
+{{- $hasState := .hasState -}}
+{{- $root := .root -}}
+{{- with $root -}}
 {{- $values := .Values.gateway -}}
 {{- $own := .Values.upgradeCheck -}}
 {{- $near := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" (include "wallaroo.selectorLabels" (dict "root" . "component" "gateway") | fromYaml)) -}}
+{{- $place := ternary "driver" "gateway" (and (eq $hasState "true") (eq (include "wallaroo.isOnOneNode" .) "true")) -}}
+{{- $driver := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" (include "wallaroo.selectorLabels" (dict "root" . "component" "driver") | fromYaml)) -}}
 {{- $mounts := printf "%s\n%s" (include "wallaroo.tlsMounts" .) (include "wallaroo.kafkaMounts" .) | fromYamlArray -}}
 {{- $mounts = concat (list (dict "name" "tmp" "mountPath" "/tmp")) $mounts $values.extraVolumeMounts -}}
+{{- range ternary (include "wallaroo.stateMount" . | fromYamlArray) list (eq $hasState "true") -}}
+{{- $mounts = append $mounts (merge (dict "readOnly" true) .) -}}
+{{- end -}}
 restartPolicy: Never
 activeDeadlineSeconds: {{ int $own.timeoutSeconds }}
 automountServiceAccountToken: false
-{{ include "wallaroo.anyPod" (dict "root" . "component" "gateway" "tolerations" $values.tolerations) }}
+{{ include "wallaroo.anyPod" (dict "root" . "component" $place "tolerations" (index .Values $place).tolerations) }}
 affinity:
-  {{- with $values.affinity.nodeAffinity }}
+  {{- with (index .Values $place).affinity.nodeAffinity }}
   nodeAffinity:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   # where the image is needed next
   podAffinity:
+    {{- if eq $place "driver" }}
+    requiredDuringSchedulingIgnoredDuringExecution:
+      - {{- toYaml $driver | nindent 8 }}
+    {{- end }}
     preferredDuringSchedulingIgnoredDuringExecution:
       - weight: 100
         podAffinityTerm:
           {{- toYaml $near | nindent 10 }}
 {{- with $values.extraInitContainers }}
 initContainers:
-  {{- include "wallaroo.extraContainers" (dict "root" $ "containers" .) | nindent 2 }}
+  {{- include "wallaroo.extraContainers" (dict "root" $root "containers" .) | nindent 2 }}
 {{- end }}
 containers:
   - name: check
@@ -76,6 +111,9 @@ containers:
     args:
       - check
       - /app
+      {{- if $hasState }}
+      - --state-dir={{ include "wallaroo.stateDir" . }}
+      {{- end }}
       - --
       {{- with include "wallaroo.addresses" . | trim }}
       {{- . | nindent 6 }}
@@ -84,8 +122,12 @@ containers:
       - {{ toString . | quote }}
       {{- end }}
     {{- $files := include "wallaroo.kafkaFiles" . }}
-    {{- if or $files $values.extraEnv }}
+    {{- $store := ternary (include "wallaroo.storeEnv" .) "" (eq $hasState "true") }}
+    {{- if or $files $store $values.extraEnv }}
     env:
+      {{- with $store }}
+      {{- . | nindent 6 }}
+      {{- end }}
       {{- with $files }}
       - name: WALLAROO_KAFKA_SETTINGS
         value: {{ . }}
@@ -105,6 +147,9 @@ volumes:
   - name: tmp
     emptyDir:
       {{- toYaml $values.tmpVolume | nindent 6 }}
+  {{- with ternary (include "wallaroo.stateVolume" .) "" (eq $hasState "true") }}
+  {{- . | nindent 2 }}
+  {{- end }}
   {{- if include "wallaroo.kafkaSettings" . }}
   # the ConfigMap is that of the release before
   - name: kafka-settings
@@ -124,4 +169,5 @@ volumes:
   {{- range $values.extraVolumes }}
   - {{ ternary (dict "name" .name "emptyDir" dict) . (or (hasKey . "persistentVolumeClaim") (hasKey . "ephemeral")) | toYaml | nindent 4 | trim }}
   {{- end }}
+{{- end }}
 {{- end }}

@@ -52,8 +52,16 @@ def state_dir_of(app: str | None, state_dir: Path | None) -> Path:
 
 
 @contextmanager
-def saved_state(application: Application, state_dir: Path, directory: Path) -> Iterator[SavedState]:
+def saved_state(
+    application: Application, state_dir: Path, directory: Path, *, published: bool = True
+) -> Iterator[SavedState]:
     """The state in *state_dir*, with the log in *directory*.
+
+    Args:
+        application: The application.
+        state_dir: The state.
+        directory: The directory with its log.
+        published: Whether to add what was published after the last checkpoint.
 
     Raises:
         UsageError: It belongs to another application.
@@ -61,7 +69,7 @@ def saved_state(application: Application, state_dir: Path, directory: Path) -> I
     fixed = _fixed_of(application, state_dir)
     checkpoint = readable_checkpoint(state_dir)
     with StoppedState(fixed.layout(checkpoint, directory)) as stopped:
-        yield stopped.saved(Program(application, fixed.buckets))
+        yield stopped.saved(Program(application, fixed.buckets), published=published)
 
 
 def committed_state(application: Application, state_dir: Path | None) -> Committed | None:
@@ -175,6 +183,8 @@ def check_loaded(problems: Sequence[object], effect: str) -> None:
 def next_start_lines(application: Application, state_dir: Path, directory: Path) -> Iterator[str]:
     """Load all entities in *state_dir*, and say what the next start does with them.
 
+    Without the log, they are those of the last checkpoint.
+
     Args:
         application: The application.
         state_dir: Its state.
@@ -190,7 +200,8 @@ def next_start_lines(application: Application, state_dir: Path, directory: Path)
     unread = check_names(log, [one.name for one in sources], [one.name for one in sinks])
     if (problem := state_class_problem(state_dir, application)) is not None:
         raise UsageError(problem)
-    with saved_state(application, state_dir, directory) as saved:
+    has_log = log.exists()
+    with saved_state(application, state_dir, directory, published=has_log) as saved:
         counts = Counter(name for name, _, _ in saved.entities())
     check_loaded(saved.unloaded, "cannot be loaded")
     unused = +saved.others
@@ -203,7 +214,8 @@ def next_start_lines(application: Application, state_dir: Path, directory: Path)
             f"empty; if only the name has changed, call it {name!r} again"
         )
         raise UsageError(msg)
-    yield f"the next start with {state_dir}:"
+    since = "" if has_log else f", as of its last checkpoint, because {log} is not here"
+    yield f"the next start with {state_dir}{since}:"
     migrated = saved.migrated()
     for name in application.partitions:
         more = f", {migrated[name]:,} of them migrated" if migrated.get(name) else ""

@@ -53,16 +53,24 @@ class StoppedState:
     def __exit__(self, *_exc: object) -> None:
         self._opened.close()
 
-    def saved(self, program: Program) -> SavedState:
+    def saved(self, program: Program, *, published: bool = True) -> SavedState:
         """The state as of the last published chunk.
 
         It is what Spark has committed, and what was published after that.
+
+        Args:
+            program: The application.
+            published: Whether to add what was published later.
 
         Raises:
             RuntimeFailure: The outbox with what was published is not at hand.
             UsageError: The checkpoint is damaged.
         """
-        checkpoint, (commit, later) = self._layout.checkpoint, published_after(self._layout)
+        checkpoint = self._layout.checkpoint
+        if published:
+            commit, later = published_after(self._layout)
+        else:
+            commit, later = last_commit(checkpoint), []
         serializer = EntitySerializer.of(program)
         buckets: Iterable[Bucket] = ()
         if commit is not None:
