@@ -134,11 +134,11 @@ def test_one_that_is_too_slow_shows_what_it_has_found(
     beside: Callable[..., Beside], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = beside(WORDS, [b"more"])
-    goes_on, most = made.goes_on, [FollowedLog.MOST_SEGMENTS, 0]
+    goes_on, most = made.goes_on, [FollowedLog.MOST_RELEASED, -1]
 
     def too_fast() -> None:
         goes_on()
-        monkeypatch.setattr(FollowedLog, "MOST_SEGMENTS", most.pop(0))
+        monkeypatch.setattr(FollowedLog, "MOST_RELEASED", most.pop(0))
 
     monkeypatch.setattr(made, "goes_on", too_fast)
     done = call(str(WORD_COUNT), made)

@@ -190,8 +190,9 @@ class FollowedLog:
         disk: For tests.
     """
 
-    MOST_SEGMENTS = 16
-    """Segments that are kept from their owner; a reader that is further behind is given up."""
+    MOST_RELEASED = 16
+    """Segments that are kept though their owner has released them; a reader that needs more of them
+    is given up."""
     EXTEND_S = 0.2
     """Seconds after which a slow reader looks for new segments, before they are released."""
 
@@ -220,6 +221,7 @@ class FollowedLog:
         """
         scanned, extend_at = _Scan(self._disk, follows=True), 0.0
         while True:
+            self._extend()
             reading = list(self._segments)
             for record in scanned.records(reading):
                 yield record
@@ -229,7 +231,6 @@ class FollowedLog:
             for segment in reading[:-1]:
                 self._segments.remove(segment)
                 self._opened.pop(segment.first).close()
-            self._extend()
             if len(self._segments) <= 1 and not self._waits():
                 return
 
@@ -248,10 +249,11 @@ class FollowedLog:
             found.insert(0, segment)
         is_gap = bool(last and found) and not self._follows_last(found[0])
         self._segments += found
-        if is_gap or len(self._segments) > self.MOST_SEGMENTS:
+        released = sum(not self._disk.is_at(one.descriptor, one.file) for one in self._segments)
+        if is_gap or released > self.MOST_RELEASED:
             msg = (
-                f"{self._directory} grows faster than it is read, and files that are not read yet "
-                f"are kept up to a number of {self.MOST_SEGMENTS}"
+                f"{self._directory} grows faster than it is read; for a reader that is behind, "
+                f"{self.MOST_RELEASED} of its files are kept at most"
             )
             raise RuntimeFailure(msg)
 
