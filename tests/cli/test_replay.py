@@ -8,8 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.helpers import WORD_COUNT
-from tests.history.harness import record_words
+from tests.history.harness import Recorded, record_words
 from wallaroo.cli.main import main
+from wallaroo.cli.options import application_without_addresses
 
 FILE = "Split-and-Count"
 
@@ -64,3 +65,44 @@ def test_what_cannot_be_done_is_refused(state_dir: Path, tmp_path: Path) -> None
         "'soon' is neither an offset nor a time"
         in replay(state_dir, tmp_path / "x", "--begin", "soon").stderr
     )
+
+
+TWO = """
+import wallaroo
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def decode(data):
+    return data
+
+
+@wallaroo.encoder
+def encode(data):
+    return data
+
+
+def pipeline(name):
+    source = wallaroo.source(name, wallaroo.TCPSourceConfig(name, "127.0.0.1", 0, decode))
+    return source.to_sink(wallaroo.TCPSinkConfig("127.0.0.1", 1, encode))
+
+
+def application_setup(args):
+    return wallaroo.build_application("Two", pipeline("a/b"), pipeline("a b"))
+"""
+
+
+def test_sinks_whose_names_differ_in_punctuation_have_files_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(TWO)
+    (tmp_path / "state").mkdir()
+    app = str(tmp_path / "two.py")
+    recorded = Recorded(tmp_path / "state", application_without_addresses(app, ()))
+    recorded.run([("a/b", b"one;"), ("a b", b"two;")])
+    recorded.close()
+    to = tmp_path / "again"
+    asked = ["replay", app, str(to), "--state-dir", str(tmp_path / "state")]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 0, done.output
+    assert {file.name: file.read_bytes() for file in to.iterdir()} == {
+        "a-b": b"one;",
+        "a-b-2": b"two;",
+    }

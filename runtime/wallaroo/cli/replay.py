@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from contextlib import ExitStack
 from pathlib import Path
@@ -114,9 +115,16 @@ def _files(application: Application, directory: Path, opened: ExitStack) -> dict
             msg = f"{directory} is not empty"
             raise UsageError(msg)
         for sink in application.output_sinks:
-            file = directory / (re.sub(r"[^\w.-]+", "-", sink.name).strip("-.") or "outputs")
+            file = _file_of(sink.name, directory)
             files[sink.name] = opened.enter_context(file.open("xb"))
     except OSError as error:
         msg = f"{directory} cannot be written: {reason_of(error)}"
         raise UsageError(msg) from error
     return files
+
+
+def _file_of(sink: str, directory: Path) -> Path:
+    """A file that is not there yet, named after *sink*."""
+    name = re.sub(r"[^\w.-]+", "-", sink).strip("-.") or "outputs"
+    others = (directory / f"{name}-{number}" for number in itertools.count(2))
+    return next(file for file in itertools.chain([directory / name], others) if not file.exists())

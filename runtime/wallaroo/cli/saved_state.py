@@ -13,6 +13,7 @@ import structlog
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.cli.streams import TransferProgress
 from wallaroo.dataflow.json_codec import entity_json
+from wallaroo.dataflow.look_ups import is_written
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.offline_state import StoppedState
 from wallaroo.engine.stored import Committed, SavedState
@@ -150,10 +151,10 @@ def of_key(saved: SavedState, text: str) -> Iterator[dict[str, Any]]:
         RuntimeFailure: They cannot be read, or one of them cannot be loaded.
     """
     for name, key, entity in saved.entities():
-        if text in {str(key), repr(key)}:
+        if is_written(key, text):
             yield entity_json(name, key, entity, saved.time_of(name, key))
     for one in saved.unloaded:
-        if text in {str(one.key), repr(one.key)}:
+        if is_written(one.key, text):
             raise RuntimeFailure(str(one))
 
 
