@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.helpers import WORD_COUNT
+from tests.golden import PRESENT
+from tests.helpers import ROOT, WORD_COUNT, unpack
 from tests.history.harness import record_words
 from wallaroo.cli.main import main
 
@@ -112,3 +116,34 @@ def test_other_dead_letters_are_a_difference(state_dir: Path, tmp_path: Path) ->
     done = call("rehearse", app, state_dir)
     assert done.exit_code == 1
     assert done.stdout.splitlines()[-1] == "dead letters: 1 then, 0 now"
+
+
+def test_a_call_that_does_not_return_is_a_dead_letter(state_dir: Path, tmp_path: Path) -> None:
+    loop = 'while bs == b"zoo Zebra":\n        pass\n    return bs.decode("utf-8")'
+    app = changed(tmp_path, 'return bs.decode("utf-8")', loop)
+    done = call("rehearse", app, state_dir, "--function-timeout", "0.2")
+    assert done.exit_code == 1
+    *_, letters, old, failed = done.stdout.splitlines()
+    assert letters == "dead letters: 1 then, 2 now"
+    assert failed.startswith(
+        "  in this run: step 'decoder', after offset 1, b'zoo Zebra': CallTimedOut: the call took "
+    ) or old.startswith("  in this run: step 'decoder', after offset 1, b'zoo Zebra': CallTimedOut")
+
+
+def test_the_directory_of_another_application_is_refused(tmp_path: Path) -> None:
+    other = unpack(PRESENT / "plain.tar.gz", tmp_path / "state")
+    done = call("rehearse", str(WORD_COUNT), other)
+    assert done.exit_code == 2
+    assert f"{other} belongs to 'Golden plain', not to 'Word Count Application'" in done.stderr
+
+
+def test_standard_output_may_be_closed(state_dir: Path) -> None:
+    command = [sys.executable, "-m", "wallaroo", "rehearse", str(WORD_COUNT), "--state-dir"]
+    done = subprocess.run(
+        ["sh", "-c", f"exec {shlex.join([*command, str(state_dir)])} >&-"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

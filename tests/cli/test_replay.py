@@ -57,7 +57,9 @@ def test_a_range_meets_the_state_from_before_it(
 def test_what_cannot_be_done_is_refused(state_dir: Path, tmp_path: Path) -> None:
     refused = replay(state_dir, tmp_path / "none", "--begin", "2100-01-01")
     assert refused.exit_code == 2
-    assert "has no such message that was processed" in refused.stderr
+    assert "Error: no processed message is in this range; the log in " in refused.stderr
+    assert " has offsets 0 to 3, from 20" in refused.stderr
+    assert not (tmp_path / "none").exists()
     assert f"{state_dir} is not empty" in replay(state_dir, state_dir).stderr
     refused = replay(state_dir, tmp_path / "no" / "where")
     assert f"{tmp_path / 'no' / 'where'} cannot be written: No such file" in refused.stderr

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import wallaroo
 from tests import random_applications
 from tests.helpers import wait_until
 from tests.history.harness import Recorded
+from tests.history.test_explanation import Clock, applied
 from tests.history.totals import FACTOR, totals
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.engine.stored import Committed
@@ -20,7 +22,7 @@ from wallaroo.gateway import writer
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.log.log import Log
 from wallaroo.history.records import followed, records
-from wallaroo.history.rehearsal import DEAD_LETTERS, Kind, Rehearsal
+from wallaroo.history.rehearsal import DEAD_LETTERS, UNSAVABLE, Kind, Rehearsal
 from wallaroo.resolution.application import resolve
 
 SUM = Kind("add", ".sum")
@@ -177,6 +179,64 @@ def test_differences_are_found_as_it_goes_on_and_may_go_again(
                 entity.sum -= 1
     recorded.close()
     assert seen == [set(), {SUM}, set(), set()]
-    assert rehearsal.differing_names() == {"numbers"}
+    assert {*rehearsal.passed} == {SUM}
+    assert rehearsal.differing_names() == {"numbers", "add"}
     assert to_plain(entity)["sum"] == 6
     assert (rehearsal.letters, DEAD_LETTERS in rehearsal.differing_names()) == (1, False)
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.count = 0
+        self.note: object = None
+
+
+def test_an_entity_that_has_expired_is_the_same_whether_it_was_freed_or_not(tmp_path: Path) -> None:
+    @wallaroo.state_computation(name="seen", state=Seen, ttl=wallaroo.seconds(32))
+    def see(message: tuple[str, int], seen: Seen) -> tuple[str, int]:
+        seen.count += 1
+        return message[0], seen.count
+
+    application, clock = applied(see), Clock()
+    recorded = Recorded(tmp_path, application, clock=clock, uptime=clock.uptime)
+    clock.now_ns += 300_000_000
+    recorded.run([("numbers", b"ada 1")])
+    clock.now_ns += 32_500_000_000  # it is freed with others, at the end of the next two seconds
+    recorded.tick()
+    assert recorded.driven.state()["seen"]
+    recorded.close()
+    rehearsal = Rehearsal.of(application, records(tmp_path / LOG))
+    assert rehearsal.differing_names() == set()
+
+
+def test_entities_that_cannot_be_saved_are_dead_letters(tmp_path: Path) -> None:
+    notes: list[object] = [None]
+
+    @wallaroo.state_computation(name="seen", state=Seen)
+    def see(message: tuple[str, int], seen: Seen) -> tuple[str, int]:
+        seen.note = notes[0]
+        return message[0], 1
+
+    application = applied(see)
+    recorded = Recorded(tmp_path, application)
+    recorded.run([("numbers", b"ada 1")])
+    recorded.close()
+    notes[0] = lambda: None
+    rehearsal = Rehearsal.of(application, records(tmp_path / LOG))
+    assert rehearsal.differing_names() == {"seen", DEAD_LETTERS}
+    (example,) = rehearsal.kinds()[Kind("seen", UNSAVABLE)]
+    assert "state.note cannot be saved" in str(example.difference)
+
+
+def test_messages_that_fail_are_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = Recorded(tmp_path, totals())
+    recorded.run([("numbers", b"ada 5"), ("numbers", b"ada 6")])
+    recorded.close()
+    monkeypatch.delitem(FACTOR, 0)
+    rehearsal = rehearsed(tmp_path)
+    assert (rehearsal.letters, rehearsal.new_letters) == (0, 2)
+    first, _ = rehearsal.failed
+    assert first.step == "add"
+    assert first.error.startswith("KeyError: 0 (totals.py:")
+    assert first.arrival is not None
+    assert first.arrival.message == b"ada 5"

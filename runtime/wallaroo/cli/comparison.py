@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from wallaroo.errors import UsageError
-from wallaroo.history.rehearsal import DEAD_LETTERS, Example, Kind, OfSink, Rehearsal
+from wallaroo.history.changes import Arrival
+from wallaroo.history.rehearsal import DEAD_LETTERS, UNSAVABLE, Example, Kind, OfSink, Rehearsal
 from wallaroo.model.application import Application
 from wallaroo.system.printable import counted
 from wallaroo.user_code.exceptions import short_repr
@@ -57,6 +58,8 @@ def check_ran(rehearsal: Rehearsal, directory: Path) -> None:
 def comparison_lines(rehearsal: Rehearsal) -> Iterator[str]:
     """What is the same, and what differs."""
     yield f"{counted(rehearsal.messages, 'message')} run again"
+    if not (rehearsal.messages or rehearsal.unread):
+        return
     for source, count in rehearsal.unread.items():
         yield f"source {source!r}: {counted(count, 'message')} left out: no source has this name"
     for name, sink in rehearsal.sinks.items() if rehearsal.knows_all else ():
@@ -67,7 +70,7 @@ def comparison_lines(rehearsal: Rehearsal) -> Iterator[str]:
     differing = Counter(name for name, _ in rehearsal.differing)
     kinds = rehearsal.kinds()
     for state, count in sorted(rehearsal.entities().items()):
-        if not count:
+        if not (count or state in {kind.state for kind in rehearsal.passed}):
             continue
         verb = "differs" if differing[state] == 1 else "differ"
         more = f", {differing[state]:,} {verb}" if differing[state] else ""
@@ -75,11 +78,23 @@ def comparison_lines(rehearsal: Rehearsal) -> Iterator[str]:
         for kind, examples in kinds.items():
             if kind.state == state:
                 such = f"such as {short_repr(examples[0].key)}: {examples[0].difference}"
-                yield f"  {_place(kind)}: {_entities(len(examples))}, {such}"
+                then = "; their messages would become dead letters" * (kind.place == UNSAVABLE)
+                yield f"  {_place(kind)}: {_entities(len(examples))}, {such}{then}"
+        for kind, example in rehearsal.passed.items():
+            if kind.state == state:
+                yield f"  not any more: {example_line(kind, example)}"
     for state, count in rehearsal.others.items():
         yield f"state {state!r}: {_entities(count)} published, and no state has this name"
     if rehearsal.letters or rehearsal.new_letters:
-        yield f"dead letters: {rehearsal.letters:,} then, {rehearsal.new_letters:,} now"
+        yield from letter_lines(rehearsal)
+
+
+def letter_lines(rehearsal: Rehearsal) -> Iterator[str]:
+    """How many dead letters there were and are, and the first ones if the numbers differ."""
+    then, now = rehearsal.letters, rehearsal.new_letters
+    yield f"dead letters: {then:,} then, {now:,} now"
+    for failed in rehearsal.failed if then != now else ():
+        yield f"  in this run: step {failed.step!r}{_behind(failed.arrival)}: {failed.error}"
 
 
 def output_lines(sink: OfSink, most: int) -> Iterator[str]:
@@ -93,10 +108,15 @@ def output_lines(sink: OfSink, most: int) -> Iterator[str]:
 def example_line(kind: Kind, example: Example) -> str:
     """One difference of an entity, with the message behind which it was found."""
     line = f"state {kind.state!r}, {_place(kind)}: {short_repr(example.key)}: {example.difference}"
-    if (arrival := example.arrival) is None:
-        return line
+    return f"{line}{_behind(example.arrival)}"
+
+
+def _behind(arrival: Arrival | None) -> str:
+    """The message after which something was found, if there is one."""
+    if arrival is None:
+        return ""
     message = "the clock" if arrival.source is None else short_repr(arrival.message, _SHOWN)
-    return f"{line}, after offset {arrival.offset:,}, {message}"
+    return f", after offset {arrival.offset:,}, {message}"
 
 
 def _place(kind: Kind) -> str:

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import click
 
 from wallaroo.cli.option_types import MOMENT
-from wallaroo.cli.options import STATE_DIR_OF_APP
+from wallaroo.cli.options import CALL_LIMIT, STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import log_of_application, read_log
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.errors import UsageError
@@ -21,7 +21,12 @@ from wallaroo.history.changes import UNKNOWN, Change
 from wallaroo.history.differences import ABSENT, differences, shown
 from wallaroo.history.explanation import Explanation
 from wallaroo.history.moments import Moment, shown_time
-from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
+from wallaroo.run.user_output import (
+    empty_stdin,
+    limited_calls,
+    reported_exits,
+    reserved_stdout,
+)
 from wallaroo.system.printable import counted, printable, printable_json
 from wallaroo.user_code.exceptions import short_repr
 
@@ -65,6 +70,7 @@ _LACKS = (
     help="Stop in pdb where a function of the application gets the entity; with --at OFFSET, for "
     "that message alone.",
 )
+@CALL_LIMIT
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one per line.")
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def explain(
@@ -76,6 +82,7 @@ def explain(
     most: int,
     other: str | None,
     debug: bool,
+    function_timeout: float,
     as_json: bool,
     app_args: tuple[str, ...],
 ) -> None:
@@ -101,6 +108,7 @@ def explain(
         if not debug:  # the debugger reads and writes, too
             write = stack.enter_context(reserved_stdout())
             stack.enter_context(empty_stdin())
+            stack.enter_context(limited_calls(function_timeout))
         application, directory = log_of_application(app, app_args, state_dir, other)
         if state is not None and state not in application.partitions:
             names = ", ".join(map(repr, application.partitions))

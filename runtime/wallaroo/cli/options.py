@@ -18,6 +18,7 @@ from wallaroo.cli.option_types import (
     NumberType,
     on_this_machine,
 )
+from wallaroo.dataflow.call_timeout import CALL_LIMIT_S
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.errors import ACCEPT, SKIP
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
@@ -108,8 +109,7 @@ SNAPSHOT = Option(
     "--snapshot",
     type=STATE_PLACE,
     help="A snapshot of the state directory, from `wallaroo snapshot`, or that directory itself: "
-    "begin with the state as of its checkpoint, and with the messages after it, instead of the "
-    "oldest ones.",
+    "begin with the state as of its checkpoint, and with the messages after it.",
 )
 STATE_OF_APP = STATE_DIR_OF_APP.but(callback=None)
 PARTITIONS = Option(
@@ -175,6 +175,7 @@ FUNCTION_TIMEOUT = Option(
     help="Seconds that a function of the application may take for one message before the "
     "message becomes a dead letter, and `wallaroo check` fails; 0 for no limit.",
 )
+CALL_LIMIT = FUNCTION_TIMEOUT.but(default=CALL_LIMIT_S, show_default=True)
 MAX_ENTITY = Option(
     "--max-entity-mib",
     type=click.IntRange(1),

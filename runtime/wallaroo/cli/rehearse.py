@@ -7,10 +7,15 @@ from pathlib import Path
 import click
 
 from wallaroo.cli.comparison import EXPECT, check_expected, check_ran, comparison_lines
-from wallaroo.cli.options import SNAPSHOT, STATE_DIR_OF_APP
+from wallaroo.cli.options import CALL_LIMIT, SNAPSHOT, STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import committed_state, log_of_application, read_log
 from wallaroo.history.rehearsal import Rehearsal
-from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
+from wallaroo.run.user_output import (
+    empty_stdin,
+    limited_calls,
+    reported_exits,
+    reserved_stdout,
+)
 from wallaroo.system.printable import printable
 
 
@@ -19,12 +24,14 @@ from wallaroo.system.printable import printable
 @STATE_DIR_OF_APP
 @SNAPSHOT
 @EXPECT
+@CALL_LIMIT
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def rehearse(
     app: str,
     state_dir: Path | None,
     snapshot: Path | None,
     expected: tuple[str, ...],
+    function_timeout: float,
     app_args: tuple[str, ...],
 ) -> None:
     """Run changed code, APP, over the messages that the log keeps, and compare what comes of it.
@@ -45,7 +52,8 @@ def rehearse(
     with reserved_stdout() as out, empty_stdin(), reported_exits():
         application, directory = log_of_application(app, app_args, state_dir)
         beginning = committed_state(application, snapshot)
-        rehearsal = Rehearsal.of(application, read_log(directory), beginning)
+        with limited_calls(function_timeout):
+            rehearsal = Rehearsal.of(application, read_log(directory), beginning)
         check_expected(rehearsal, application, expected)
         check_ran(rehearsal, directory)
         for line in comparison_lines(rehearsal):

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import itertools
 import re
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
 import click
 
 from wallaroo.cli.option_types import MOMENT
-from wallaroo.cli.options import SNAPSHOT, STATE_DIR_OF_APP
+from wallaroo.cli.options import CALL_LIMIT, SNAPSHOT, STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import committed_state, log_of_application, read_log
 from wallaroo.errors import UsageError, reason_of
 from wallaroo.history.changes import Arrival
-from wallaroo.history.moments import Moment
+from wallaroo.history.moments import Moment, shown_time
 from wallaroo.history.replay import Replay
 from wallaroo.model.application import Application
-from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
+from wallaroo.run.user_output import (
+    empty_stdin,
+    limited_calls,
+    reported_exits,
+    reserved_stdout,
+)
 from wallaroo.system.printable import counted, printable
 from wallaroo.system.private_files import private_files
 
@@ -40,6 +46,7 @@ from wallaroo.system.private_files import private_files
 )
 @STATE_DIR_OF_APP
 @SNAPSHOT
+@CALL_LIMIT
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 @private_files()
 def replay(
@@ -49,6 +56,7 @@ def replay(
     end: Moment | None,
     state_dir: Path | None,
     snapshot: Path | None,
+    function_timeout: float,
     app_args: tuple[str, ...],
 ) -> None:
     """Run messages that the log keeps through APP again, and write their outputs to DIRECTORY.
@@ -66,10 +74,13 @@ def replay(
     """  # noqa: D301  (click reads \b)
     with reserved_stdout(), empty_stdin(), reported_exits(), ExitStack() as opened:
         application, log = log_of_application(app, app_args, state_dir)
-        files = _files(application, directory, opened)
+        files = opened.enter_context(_files(application, directory))
+        opened.enter_context(limited_calls(function_timeout))
         joined = {sink.name for sink in application.output_sinks if sink.joins_outputs}
         counts = dict.fromkeys(files, 0)
         messages = 0
+        kept: list[Arrival] = []
+        """The first and the last message in the log."""
         beginning = committed_state(application, snapshot)
         found = Replay(application, read_log(log), beginning=beginning)
 
@@ -85,15 +96,16 @@ def replay(
 
         def note(arrival: Arrival) -> None:
             nonlocal messages
-            messages += arrival.source is not None and counts_here(arrival)
+            if arrival.source is not None:
+                messages += counts_here(arrival)
+                kept[1:] = [arrival]
 
         found.rerun.on_sent, found.rerun.on_arrival = write, note
         for publication, touched in found:
             found.run(publication, set(), touched)
             found.settle(publication, touched, set())
-    if not messages:
-        msg = f"the log in {log} has no such message that was processed"
-        raise UsageError(msg)
+        if not messages:
+            raise UsageError(_nothing_there(log, kept))
     click.echo(f"{counted(messages, 'message')} run again", err=True)
     for sink, file in files.items():
         click.echo(printable(f"{counted(counts[sink], 'output')} in {file.name}"), err=True)
@@ -102,25 +114,45 @@ def replay(
         click.echo(f"{left} left out: the entity was there before the log begins", err=True)
 
 
-def _files(application: Application, directory: Path, opened: ExitStack) -> dict[str, IO[bytes]]:
-    """A file for each sink.
+def _nothing_there(log: Path, kept: list[Arrival]) -> str:
+    """That no message is in the range, and which ones there are."""
+    if not kept:
+        return f"the log in {log} has no message that was processed"
+    first, last = kept[0], kept[-1]
+    times = f"{shown_time(first.at_ns)} to {shown_time(last.at_ns)}"
+    there = f"offsets {first.offset:,} to {last.offset:,}, from {times}"
+    return f"no processed message is in this range; the log in {log} has {there}"
+
+
+@contextmanager
+def _files(application: Application, directory: Path) -> Iterator[dict[str, IO[bytes]]]:
+    """A file for each sink; what was made is removed if the block fails.
 
     Raises:
         UsageError: They cannot be made.
     """
+    file: IO[bytes]
     files: dict[str, IO[bytes]] = {}
-    try:
-        directory.mkdir(exist_ok=True)
-        if any(directory.iterdir()):
-            msg = f"{directory} is not empty"
-            raise UsageError(msg)
-        for sink in application.output_sinks:
-            file = _file_of(sink.name, directory)
-            files[sink.name] = opened.enter_context(file.open("xb"))
-    except OSError as error:
-        msg = f"{directory} cannot be written: {reason_of(error)}"
-        raise UsageError(msg) from error
-    return files
+    with ExitStack() as made:
+        try:
+            if not directory.exists():
+                directory.mkdir()
+                made.callback(directory.rmdir)
+            if any(directory.iterdir()):
+                msg = f"{directory} is not empty"
+                raise UsageError(msg)
+            for sink in application.output_sinks:
+                path = _file_of(sink.name, directory)
+                files[sink.name] = file = path.open("xb")
+                made.callback(path.unlink)
+                made.callback(file.close)
+        except OSError as error:
+            msg = f"{directory} cannot be written: {reason_of(error)}"
+            raise UsageError(msg) from error
+        yield files
+        for file in files.values():
+            file.close()
+        made.pop_all()
 
 
 def _file_of(sink: str, directory: Path) -> Path:

@@ -27,7 +27,7 @@ from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.observability import logs
 from wallaroo.run.state.classes import hints_of_fields, known_states, state_class_problem
-from wallaroo.run.state.directory import Fixed, read_fixed, readable_checkpoint
+from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed, readable_checkpoint
 from wallaroo.run.state.location import default_state_dir, directory_of_log
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.wire.records import TICK_SOURCE
@@ -119,7 +119,7 @@ def log_of_application(
         other: Other code for it, which is loaded in its place.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is none, or it belongs to another application.
     """
     application = application_without_addresses(other or app, app_args)
     state_dir = state_dir or default_state_dir(ApplicationRef(app), application.name)
@@ -127,6 +127,8 @@ def log_of_application(
     if not directory.exists():
         msg = f"{state_dir} has no {LOG}: no gateway has run with this state directory"
         raise UsageError(msg)
+    if StateDirectory.has_state(state_dir):
+        _fixed_of(application, state_dir)
     return application, directory
 
 

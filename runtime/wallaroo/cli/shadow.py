@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import sys
 import time
@@ -15,20 +16,25 @@ import click
 from wallaroo.cli.comparison import (
     EXPECT,
     check_expected,
-    check_ran,
     comparison_lines,
     example_line,
+    letter_lines,
     output_lines,
 )
 from wallaroo.cli.option_types import NumberType
-from wallaroo.cli.options import SNAPSHOT, STATE_DIR_OF_APP
+from wallaroo.cli.options import CALL_LIMIT, SNAPSHOT, STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import committed_state, log_of_application
 from wallaroo.errors import RuntimeFailure
 from wallaroo.history.publications import Publication
 from wallaroo.history.records import followed
-from wallaroo.history.rehearsal import Kind, Rehearsal
+from wallaroo.history.rehearsal import DEAD_LETTERS, Kind, Rehearsal
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
+from wallaroo.run.user_output import (
+    empty_stdin,
+    limited_calls,
+    reported_exits,
+    reserved_stdout,
+)
 from wallaroo.system.printable import counted, printable
 
 _POLL_S = 0.1
@@ -37,6 +43,7 @@ _LOOK_S = 1.0
 """Seconds between comparisons of entities."""
 _LOOK_PAUSE = 2
 """The same as a multiple of the time that the last comparison took."""
+_SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 _TELL_S = 60.0
 """Seconds between lines about the progress where there is no terminal."""
 
@@ -53,6 +60,7 @@ _TELL_S = 60.0
     metavar="SECONDS",
     help="Seconds after which to end.  [default: until Ctrl-C]",
 )
+@CALL_LIMIT
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def shadow(
     app: str,
@@ -60,6 +68,7 @@ def shadow(
     snapshot: Path | None,
     expected: tuple[str, ...],
     for_s: float | None,
+    function_timeout: float,
     app_args: tuple[str, ...],
 ) -> None:
     """Run changed code, APP, beside the application, and compare what comes of the same messages.
@@ -83,7 +92,11 @@ def shadow(
         application, directory = log_of_application(app, app_args, state_dir)
         live = _Live(for_s)
         failure: RuntimeFailure | None = None
-        with live.ending_on_signals(), followed(directory, live.waits) as records:
+        with (
+            live.ending_on_signals(),
+            followed(directory, live.waits) as records,
+            limited_calls(function_timeout),
+        ):
             beginning = committed_state(application, snapshot or _checkpointed(directory.parent))
             rehearsal = Rehearsal(application, records, beginning)
             live.show(rehearsal)
@@ -93,12 +106,15 @@ def shadow(
                         break
             except RuntimeFailure as error:
                 failure = error
+            except KeyboardInterrupt:  # in a message, which may take for ever
+                click.echo("interrupted; differences are those of the messages before", err=True)
             live.end()
         if failure is None or rehearsal.messages:
-            check_ran(rehearsal, directory)
             rehearsal.compare()
             for line in comparison_lines(rehearsal):
                 click.echo(printable(line), file=out)
+            if live.is_behind:
+                click.echo(f"not up to date: {live.behind} when it ended", file=out)
         if failure is not None:
             raise failure
         check_expected(rehearsal, application, expected)
@@ -119,11 +135,13 @@ class _Live:
     """
 
     def __init__(self, for_s: float | None) -> None:
-        self._end_at = None if for_s is None else time.monotonic() + for_s
+        self._for_s = for_s
+        self._end_at = math.inf
         self._stopping = Event()
         self._rehearsal: Rehearsal | None = None
         self._kinds: set[Kind] = set()
         self._sinks: set[str] = set()
+        """Sinks whose outputs differ, and `DEAD_LETTERS`, once that is told."""
         self._look_at = 0.0
         self._tell_at = time.monotonic() + _TELL_S
         self._behind_s = 0.0
@@ -132,8 +150,8 @@ class _Live:
 
     @contextlib.contextmanager
     def ending_on_signals(self) -> Iterator[None]:
-        """End on Ctrl-C or SIGTERM; on the second one as always."""
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        """End on a signal; on the second one as always."""
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
 
         def restore(*_signal: object) -> None:
             self._stopping.set()
@@ -150,6 +168,18 @@ class _Live:
     def show(self, rehearsal: Rehearsal) -> None:
         """Show what *rehearsal* finds from now on."""
         self._rehearsal = rehearsal
+        if self._for_s is not None:
+            self._end_at = time.monotonic() + self._for_s
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to run than what has just been published."""
+        return self._behind_s > _LOOK_S
+
+    @property
+    def behind(self) -> str:
+        """How far it is behind the application."""
+        return f"{self._behind_s:,.0f} s behind" if self.is_behind else "up to date"
 
     def waits(self) -> bool:
         """Wait for more messages; returns False when it is to end."""
@@ -172,8 +202,7 @@ class _Live:
             self._shown = 0
 
     def _is_over(self) -> bool:
-        is_late = self._end_at is not None and time.monotonic() >= self._end_at
-        return is_late or self._stopping.is_set()
+        return time.monotonic() >= self._end_at or self._stopping.is_set()
 
     def _look(self) -> None:
         """Compare entities, and show what is new, from time to time."""
@@ -185,6 +214,9 @@ class _Live:
             if sink.differs and name not in self._sinks:
                 self._sinks.add(name)
                 self._tell(f"sink {name!r} differs", *output_lines(sink, 1))
+        if rehearsal.letters != rehearsal.new_letters and DEAD_LETTERS not in self._sinks:
+            self._sinks.add(DEAD_LETTERS)
+            self._tell(*letter_lines(rehearsal))
         for kind, (first, *_) in rehearsal.kinds().items():
             if kind not in self._kinds:
                 self._kinds.add(kind)
@@ -194,12 +226,11 @@ class _Live:
         self._look_at = ended + max(_LOOK_S, _LOOK_PAUSE * (ended - now))
 
     def _show_progress(self, rehearsal: Rehearsal, now: float) -> None:
-        behind = f"{self._behind_s:,.0f} s behind" if self._behind_s > _LOOK_S else "up to date"
         differing = sum(
             sink.missing.total() + sink.further.total() for sink in rehearsal.sinks.values()
         )
         line = (
-            f"{counted(rehearsal.messages, 'message')} run again, {behind}; "
+            f"{counted(rehearsal.messages, 'message')} run again, {self.behind}; "
             f"{counted(differing, 'output')} and {len(rehearsal.differing):,} entities differ"
         )
         if sys.stderr.isatty():

@@ -48,5 +48,6 @@ def snapshot(app: str | None, state_dir: Path | None, target: Path) -> None:
     click.echo(
         f"{target}: position {made.position:,}, {epoch}, "
         f"{counted(made.waiting, 'message')} waiting, "
-        f"{counted(made.undelivered, 'output')} undelivered, {made.bytes / 1024**2:,.1f} MiB"
+        f"{counted(made.undelivered, 'output')} undelivered, {made.bytes / 1024**2:,.1f} MiB; "
+        f"the state of its checkpoint ends before offset {made.covered:,}"
     )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.history.differences import ABSENT
+from wallaroo.user_code.exceptions import describe_error
 
 Where = tuple[str, Any]
 """State and key."""
@@ -47,7 +48,11 @@ class Snapshot:
     def plain(self) -> Any:
         """It in plain form."""
         if self._data is not None:
-            self._plain, self._data = to_plain(pickle.loads(self._data)), None
+            data, self._data = self._data, None
+            try:
+                self._plain = to_plain(pickle.loads(data))
+            except Exception as error:
+                self._plain = {"$repr": f"<it cannot be loaded again: {describe_error(error)}>"}
         return self._plain
 
 

@@ -23,7 +23,10 @@ class Difference(NamedTuple):
     after: Any
 
     def __str__(self) -> str:
-        arrow = f"{shown(self.before)} → {shown(self.after)}"
+        one, other = shown(self.before), shown(self.after)
+        if one == other:  # of classes that have the same name
+            one, other = f"{one} of {_module(self.before)}", f"{other} of {_module(self.after)}"
+        arrow = f"{one} → {other}"
         if self.before == ABSENT:
             arrow = f"+ {shown(self.after)}"
         elif self.after == ABSENT:
@@ -39,6 +42,8 @@ def differences(before: Any, after: Any, place: str = "") -> Iterator[Difference
         >>> after = {"$class": "app:Total", "words": {"a": 2, "b": 2, "c": 1}, "seen": [1, 5]}
         >>> [str(one) for one in differences(before, after)]
         [".words['a'] 1 → 2", ".words['c'] + 1", '.seen[1] + 5']
+        >>> [str(one) for one in differences({"$class": "app:Total"}, {"$class": "new:Total"})]
+        ['Total() of app → Total() of new']
     """
     if is_same(before, after):
         return
@@ -117,6 +122,11 @@ def _written(plain: Any) -> str:  # noqa: PLR0911 - one for each kind
         return str(content)
     pairs = content if mark == "$dict" else plain.items()
     return f"{{{', '.join(f'{_written(key)}: {_written(item)}' for key, item in pairs)}}}"
+
+
+def _module(plain: Any) -> str:
+    """The module of the class of an object, if it is one."""
+    return str(plain.get("$class", "")).partition(":")[0] if isinstance(plain, dict) else ""
 
 
 def _joined(items: list[Any]) -> str:

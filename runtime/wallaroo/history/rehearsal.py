@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
+from wallaroo.connectors.threads import described
 from wallaroo.engine.stored import Committed
 from wallaroo.gateway.log.records import Record
 from wallaroo.history.changes import Arrival, Where, all_of
@@ -19,6 +20,10 @@ from wallaroo.user_code.exceptions import short_repr
 
 DEAD_LETTERS = "dead letters"
 """Name under which their number may differ."""
+UNSAVABLE = "cannot be saved"
+"""In the place of a difference, for entities whose messages would become dead letters."""
+LETTERS_SHOWN = 3
+"""Dead letters of the other code that are kept as examples."""
 _SUBSCRIPT = re.compile(r"\[[^\]]*\]")
 
 
@@ -34,10 +39,20 @@ class Example(NamedTuple):
     """One of the differences of a kind."""
 
     key: Any
-    difference: Difference
+    difference: Difference | str
+    """The difference; for `UNSAVABLE`, the reason."""
     arrival: Arrival | None
     """The last message that the other code had for the entity before it was compared; None if it
     had none."""
+
+
+class FailedCall(NamedTuple):
+    """A message that would become a dead letter."""
+
+    step: str
+    error: str
+    """What was raised, and where."""
+    arrival: Arrival | None
 
 
 @dataclass
@@ -88,7 +103,9 @@ class Rehearsal:
         sinks: Outputs by the name of their sink, while all entities are known: otherwise, outputs
             would be missing.
         differing: By entity that differs, an example of each kind of difference.
+        passed: Kinds of differences that were found and are gone, with an example of each.
         letters: How many dead letters there were while all entities are known.
+        failed: The first messages that the other code makes dead letters, while that is so.
     """
 
     def __init__(
@@ -101,13 +118,16 @@ class Rehearsal:
         self._sinks = {sink.name: sink for sink in application.output_sinks}
         self.sinks = {name: OfSink() for name in self._sinks}
         self.differing: dict[Where, dict[Kind, Example]] = {}
+        self.passed: dict[Kind, Example] = {}
         self.letters = 0
+        self.failed: list[FailedCall] = []
         self._letters_before = 0
         """Dead letters of the other code before all entities were known."""
         self._reached: dict[Where, Arrival | None] = {}
         """Entities that are yet to be compared, with the last message that each of them had."""
         rerun = self._replay.rerun
         rerun.on_sent, rerun.on_reached = self._is_made, self._reached.__setitem__
+        rerun.on_set_aside = self._has_failed
 
     @classmethod
     def of(
@@ -178,24 +198,23 @@ class Rehearsal:
     def differing_names(self) -> set[str]:
         """Names of the sinks, states and sources that differ, and `dead letters`."""
         names = {name for name, of in self.sinks.items() if of.differs}
-        if self.letters != self.new_letters:
+        kinds = [kind for kinds in self.differing.values() for kind in kinds]
+        if self.letters != self.new_letters or UNSAVABLE in (kind.place for kind in kinds):
             names.add(DEAD_LETTERS)
-        return names.union((name for name, _ in self.differing), self.others, self.unread)
+        states = {*(name for name, _ in self.differing), *(kind.state for kind in self.passed)}
+        return names.union(states, self.others, self.unread)
 
     def compare(self) -> None:
         """Compare the entities that have changed since it was called last."""
         for where, arrival in self._reached.items():
-            found: dict[Kind, Example] = {}
-            state, key = where
-            now, then = self._replay.made(where).plain, self._replay.published(where)
-            for one in differences(then, now):
-                kind = Kind(state, _SUBSCRIPT.sub("[…]", one.place))
-                found.setdefault(kind, Example(key, one, arrival))
-            if found:
+            before = self.differing.pop(where, {})
+            if found := self._differences(where, arrival):
                 self.differing[where] = found
-            else:
-                self.differing.pop(where, None)
+            for kind in before.keys() - found.keys():
+                self.passed.setdefault(kind, before[kind])
         self._reached.clear()
+        present = {kind for kinds in self.differing.values() for kind in kinds}
+        self.passed = {kind: one for kind, one in self.passed.items() if kind not in present}
 
     def kinds(self) -> dict[Kind, list[Example]]:
         """The differences of entities by kind, the most frequent ones first."""
@@ -204,6 +223,21 @@ class Rehearsal:
             for kind, example in self.differing[where].items():
                 kinds.setdefault(kind, []).append(example)
         return dict(sorted(kinds.items(), key=lambda one: -len(one[1])))
+
+    def _differences(self, where: Where, arrival: Arrival | None) -> dict[Kind, Example]:
+        found: dict[Kind, Example] = {}
+        state, key = where
+        if (reason := self._replay.unsavable(where)) is not None:
+            return {Kind(state, UNSAVABLE): Example(key, reason, arrival)}
+        now, then = self._replay.made_now(where), self._replay.published_now(where)
+        for one in differences(then, now):
+            kind = Kind(state, _SUBSCRIPT.sub("[…]", one.place))
+            found.setdefault(kind, Example(key, one, arrival))
+        return found
+
+    def _has_failed(self, step: str, error: BaseException, arrival: Arrival | None) -> None:
+        if self.knows_all and len(self.failed) < LETTERS_SHOWN:
+            self.failed.append(FailedCall(step, described(error), arrival))
 
     def _is_made(self, sink: str, output: bytes, _arrival: Arrival) -> None:
         if self.knows_all:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from wallaroo.codecs.waiting import without_waiting
+from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.dataflow.program import Program
@@ -117,9 +118,28 @@ class Replay:
         """An entity as messages that were run again have made it."""
         return self.rerun.snapshot(where)
 
+    def made_now(self, where: Where) -> Any:
+        """The same in plain form; nothing if the entity has expired."""
+        entity = self._entity(self._made, where)
+        if entity is not ABSENT and not self.rerun.is_expired(where, self.rerun.time_of(where)):
+            return to_plain(entity)
+        return ABSENT if self._is_known(where) else UNKNOWN
+
+    def published_now(self, where: Where) -> Any:
+        """An entity as it was published last, likewise."""
+        time = self._published.times.get((self.numbers[where[0]], where[1]))
+        return ABSENT if self.rerun.is_expired(where, time) else self.published(where)
+
+    def unsavable(self, where: Where) -> str | None:
+        """Why an entity that was made could not be saved; None if it can be, or is not there."""
+        number, key = self.numbers[where[0]], where[1]
+        if (entity := self._entity(self._made, where)) is ABSENT:
+            return None
+        return self._serializer.problems(number, {key: entity}).get(key)
+
     def published(self, where: Where) -> Any:
         """An entity as it was published last, in plain form."""
-        entity = self._published.entities[self.numbers[where[0]]].get(where[1], ABSENT)
+        entity = self._entity(self._published, where)
         if entity is not ABSENT:
             return to_plain(entity)
         return ABSENT if self._is_known(where) else UNKNOWN
@@ -175,6 +195,9 @@ class Replay:
             for key, entity in scratch.entities[number].items():
                 if (name, key) not in self._seen:
                     self.rerun.begin_with((name, key), entity, scratch.times.get((number, key)))
+
+    def _entity(self, bucket: Bucket, where: Where) -> Any:
+        return bucket.entities[self.numbers[where[0]]].get(where[1], ABSENT)
 
     def _is_known(self, where: Where) -> bool:
         return self.knows_all or where in self._seen

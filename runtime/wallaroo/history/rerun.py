@@ -94,6 +94,10 @@ class Rerun(Run):
         """Called before a message is run, or the clock is read."""
         self.on_reached: Callable[[Where, Arrival | None], None] = lambda _where, _arrival: None
         """Called when a message, or the clock, is about to change an entity."""
+        self.on_set_aside: Callable[[str, BaseException, Arrival | None], None] = (
+            lambda _step, _error, _arrival: None
+        )
+        """Called with the name of a step, and what it raised, for a message that failed."""
         self._bucket, self._is_known = bucket, is_known
         self._sources = {source.name: source for source in self._application.sources}
         self._numbers = program.partition_numbers
@@ -170,6 +174,19 @@ class Rerun(Run):
         for (number, key), time in self._bucket.times.items():
             self._times.of(self._names[number])[key] = time
         self._soonest = 0
+
+    def is_expired(self, where: Where, time: KeyTime | None) -> bool:
+        """Whether an entity that has this *time* is only there because nothing has freed it yet."""
+        timing = self._application.partitions[where[0]].timing
+        if time is None or time.timers or timing is None:
+            return False
+        due_ns = timing.due_ns(time)
+        return due_ns is not None and due_ns <= self._clock_of(where[0])
+
+    def time_of(self, where: Where) -> KeyTime | None:
+        """The time of an entity that this code has made; None if it has none."""
+        name, key = where
+        return self._times.of(name).get(key) if self._times.contains(name) else None
 
     def snapshot(self, where: Where) -> Snapshot:
         """A snapshot of the entity of a key."""
@@ -342,6 +359,7 @@ class Rerun(Run):
     def _set_aside(self, pipeline: Pipeline, step: str, message: Any, error: BaseException) -> None:
         super()._set_aside(pipeline, step, message, error)
         self.dead_letters += 1
+        self.on_set_aside(step, raised(error), self._arrival)
         if self._change is not None:
             where = "" if step == self._change.step else f"{step}: "
             self._change.error = f"{where}{describe_error(raised(error))}"

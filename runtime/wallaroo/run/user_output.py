@@ -12,6 +12,7 @@ from typing import NoReturn, TextIO
 import click
 
 from wallaroo.api.places import Place
+from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.user_logs import captured_logs
 from wallaroo.observability import log_channel
 from wallaroo.observability.logs import kept_apart, relay
@@ -40,6 +41,10 @@ def reserved_stdout() -> Iterator[TextIO]:
     Inside the block, everything else that is printed goes to standard error.
     """
     before = sys.stdout
+    if before is None:  # it is closed
+        with contextlib.redirect_stdout(sys.stderr), Path(os.devnull).open("w") as nowhere:
+            yield nowhere
+        return
     before.flush()
     with contextlib.ExitStack() as stack:
         stream: TextIO = before
@@ -52,6 +57,20 @@ def reserved_stdout() -> Iterator[TextIO]:
         stack.enter_context(contextlib.redirect_stdout(sys.stderr))
         yield stream
         stream.flush()
+
+
+@contextlib.contextmanager
+def limited_calls(limit_s: float) -> Iterator[None]:
+    """Inside the block, interrupt calls of user code that take longer than *limit_s*; 0 for none.
+
+    The exception is raised in the call, so that its message fails.
+    """
+    timeout = CallTimeout(limit_s)
+    timeout.start()
+    try:
+        yield
+    finally:
+        timeout.stop()
 
 
 @contextlib.contextmanager

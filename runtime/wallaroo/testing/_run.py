@@ -39,6 +39,7 @@ from wallaroo.testing._letters import SimulatedLetters
 from wallaroo.testing._repeats import check_repeats
 from wallaroo.testing._times import SimulatedTimes
 from wallaroo.testing._watched_entities import Suspects, Watch
+from wallaroo.user_code.callers import time_limited
 from wallaroo.user_code.exceptions import raised, raising_exceptions
 
 
@@ -89,6 +90,7 @@ class Raised(Exception):
     """User code raised, and the message has been dead-lettered."""
 
 
+@time_limited
 class Run:
     """A simulation in progress.
 

@@ -346,7 +346,7 @@ def test_a_reader_keeps_as_many_released_files_as_it_may(
                 follower.log.release(end)
                 if released == 2:
                     stack.enter_context(
-                        pytest.raises(RuntimeFailure, match="grows faster than it is read")
+                        pytest.raises(RuntimeFailure, match="fallen too far behind")
                     )
             numbers.append(record.number)
     assert numbers == list(range(1, follower.log.next if released == 1 else 3))
@@ -361,7 +361,7 @@ def test_a_file_that_is_released_before_it_was_seen_is_told(follower: Follower) 
             follower.log.release(follower.log.end)
 
     follower.turns = [hurry]
-    with pytest.raises(RuntimeFailure, match="grows faster than it is read"):
+    with pytest.raises(RuntimeFailure, match="fallen too far behind"):
         follower.read()
 
 
@@ -380,4 +380,15 @@ def test_damage_is_told_once_the_log_goes_on_elsewhere(follower: Follower, tmp_p
 
     follower.turns = [damage]
     with pytest.raises(DamagedLog):
+        follower.read()
+
+
+def test_a_log_that_is_moved_away_is_told(follower: Follower, tmp_path: Path) -> None:
+    follower.write(2)
+
+    def move() -> None:
+        (tmp_path / "log").rename(tmp_path / "elsewhere")
+
+    follower.turns = [move]
+    with pytest.raises(RuntimeFailure, match="is gone, or is another one"):
         follower.read()

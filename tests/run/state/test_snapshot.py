@@ -107,6 +107,7 @@ def test_a_directory_in_use_is_copied_and_the_copy_is_described(
     copy = tmp_path / "backups" / "copy"
     told = "position 3, epoch 0, 1 message waiting, 3 outputs undelivered, "
     assert result.stdout.startswith(f"{copy}: {told}")
+    assert "; the state of its checkpoint ends before offset 2\n" in result.stdout
     check(copy)
     assert left(tmp_path / "backups") == {"copy"}
     assert not left(copy) & {"lock", "gateway.lock", "endpoint.json", "snapshot.lock"}

@@ -247,15 +247,22 @@ class FollowedLog:
                 break
             self._opened[first] = stack
             found.insert(0, segment)
+        if last and not found and not self._is_there(self._segments[-1]):
+            msg = f"{self._directory} is gone, or is another one"
+            raise RuntimeFailure(msg)
         is_gap = bool(last and found) and not self._follows_last(found[0])
         self._segments += found
-        released = sum(not self._disk.is_at(one.descriptor, one.file) for one in self._segments)
+        released = sum(not self._is_there(one) for one in self._segments)
         if is_gap or released > self.MOST_RELEASED:
             msg = (
-                f"{self._directory} grows faster than it is read; for a reader that is behind, "
-                f"{self.MOST_RELEASED} of its files are kept at most"
+                f"the reader of {self._directory} has fallen too far behind: at most "
+                f"{self.MOST_RELEASED} of the files are kept for it"
             )
             raise RuntimeFailure(msg)
+
+    def _is_there(self, segment: _Pinned) -> bool:
+        """Whether a segment has not been released."""
+        return self._disk.is_at(segment.descriptor, segment.file)
 
     def _follows_last(self, segment: _Pinned) -> bool:
         """Whether *segment*, as far as it says, follows the last one."""

@@ -56,6 +56,8 @@ class Snapshot(NamedTuple):
     """Offset of the first message that is yet to be processed."""
     epoch: int | None
     """The last committed epoch of its checkpoint; None if there is none."""
+    covered: int
+    """Offset of the first message that is not in the state of this checkpoint."""
     waiting: int
     """Messages that are yet to be processed."""
     undelivered: int
@@ -265,7 +267,8 @@ class _Copy:
         size = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
         epoch = None if commit is None else commit.epoch
         waiting = held.end - held.processed
-        return Snapshot(held.processed, epoch, waiting, queues.count, size)
+        covered = place_of(checkpoint, commit).offset
+        return Snapshot(held.processed, epoch, covered, waiting, queues.count, size)
 
 
 def _sync(directory: Path) -> None:
