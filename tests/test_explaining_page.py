@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from scripts import recording
 
 from tests.history.harness import Recorded
 from wallaroo.cli import explain, rehearse, shadow
@@ -41,7 +42,7 @@ def test_the_commands_print_what_the_page_shows(command: str, shown: str, direct
     asked = [command, str(directory / app), *key, "--state-dir", str(directory / "state"), *more]
     done = CliRunner().invoke(main, asked)
     if command == "shadow":
-        assert done.stderr == shown
+        assert f"{done.stderr}^C\n{done.stdout}" == shown
         return
     printed, _, echoed = shown.partition("$ echo $?\n")
     assert _TIME.sub("TIME", done.stdout) == _TIME.sub("TIME", printed)
@@ -54,3 +55,7 @@ def test_the_options_are_those_of_the_command() -> None:
     others = (*rehearse.rehearse.params, *shadow.shadow.params)
     assert named <= of_explain | {name for one in others for name in one.opts}
     assert {name for name in of_explain if name.startswith("--")} - named == set()
+
+
+def test_the_picture_shows_the_examples_of_the_page() -> None:
+    assert recording.PICTURE.read_text() == recording.picture(), "call scripts/recording.py"
