@@ -240,3 +240,29 @@ def test_messages_that_fail_are_examples(tmp_path: Path, monkeypatch: pytest.Mon
     assert first.error.startswith("KeyError: 0 (totals.py:")
     assert first.arrival is not None
     assert first.arrival.message == b"ada 5"
+
+
+class Unshown:
+    def __repr__(self) -> str:
+        msg = "no"
+        raise RuntimeError(msg)
+
+    def __reduce__(self) -> str:
+        return "UNSHOWN"
+
+
+UNSHOWN = Unshown()
+
+
+def test_entities_that_cannot_be_shown_are_compared(tmp_path: Path) -> None:
+    @wallaroo.state_computation(name="seen", state=Seen)
+    def see(message: tuple[str, int], seen: Seen) -> tuple[str, int]:
+        seen.note = UNSHOWN
+        return message[0], 1
+
+    application = applied(see)
+    recorded = Recorded(tmp_path, application)
+    recorded.run([("numbers", b"ada 1")])
+    recorded.close()
+    rehearsal = Rehearsal.of(application, records(tmp_path / LOG))
+    assert rehearsal.differing_names() == set()

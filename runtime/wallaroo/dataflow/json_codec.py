@@ -22,7 +22,6 @@ from typing import Any
 
 from wallaroo.model.migrations import FIRST
 from wallaroo.model.timing import KeyTime
-from wallaroo.user_code.exceptions import pass_interrupt
 
 _AS_IS = (type(None), bool, int, float, str)
 _SEQUENCES: Mapping[str, Callable[[Iterable[Any]], Any]] = {
@@ -140,19 +139,10 @@ def _as_text(value: Any) -> dict[str, str] | None:
     return None
 
 
-def _repr(value: Any) -> str:
-    """*value* as Python shows it, or that its class fails to."""
-    try:
-        return repr(value)
-    except BaseException as error:
-        pass_interrupt(error)
-        return f"<{type(value).__qualname__}, whose __repr__ raises {type(error).__name__}>"
-
-
 def _as_object(value: Any, around: tuple[int, ...]) -> Any:
     """*value* by what pickling would save."""
     kind = type(value)
-    opaque = {"$repr": _repr(value)}
+    opaque = {"$repr": repr(value)}
     try:
         reduced = _reduced(value)
     except Exception:  # it cannot be pickled either

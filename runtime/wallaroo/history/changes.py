@@ -25,6 +25,14 @@ def all_of(touched: Touched) -> Iterator[Where]:
         yield from ((name, key) for key in keys)
 
 
+def plain_of(load: Callable[[], Any]) -> Any:
+    """The plain form of what *load* returns, or the reason why it has none."""
+    try:
+        return to_plain(load())
+    except Exception as error:
+        return {"$repr": f"<it cannot be shown: {describe_error(error)}>"}
+
+
 class Snapshot:
     """An entity at some moment, of which the plain form is made when it is asked for.
 
@@ -42,17 +50,14 @@ class Snapshot:
         try:
             return cls(data=pickle.dumps(entity, protocol=5))
         except Exception:  # it cannot be pickled; the application has its own codec
-            return cls(to_plain(entity))
+            return cls(plain_of(lambda: entity))
 
     @property
     def plain(self) -> Any:
         """It in plain form."""
         if self._data is not None:
             data, self._data = self._data, None
-            try:
-                self._plain = to_plain(pickle.loads(data))
-            except Exception as error:
-                self._plain = {"$repr": f"<it cannot be loaded again: {describe_error(error)}>"}
+            self._plain = plain_of(lambda: pickle.loads(data))
         return self._plain
 
 

@@ -9,13 +9,21 @@ from typing import Any
 from wallaroo.codecs.waiting import without_waiting
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.entities import EntitySerializer
-from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.state_records import StateChanges, unpacked_changes
 from wallaroo.engine.stored import Committed
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.log.records import Record
-from wallaroo.history.changes import UNKNOWN, Change, Debugs, Snapshot, Touched, Where, all_of
+from wallaroo.history.changes import (
+    UNKNOWN,
+    Change,
+    Debugs,
+    Snapshot,
+    Touched,
+    Where,
+    all_of,
+    plain_of,
+)
 from wallaroo.history.differences import ABSENT
 from wallaroo.history.publications import Publication, Publications
 from wallaroo.history.rerun import Rerun
@@ -122,7 +130,7 @@ class Replay:
         """The same in plain form; nothing if the entity has expired."""
         entity = self._entity(self._made, where)
         if entity is not ABSENT and not self.rerun.is_expired(where, self.rerun.time_of(where)):
-            return to_plain(entity)
+            return plain_of(lambda: entity)
         return ABSENT if self._is_known(where) else UNKNOWN
 
     def published_now(self, where: Where) -> Any:
@@ -141,7 +149,7 @@ class Replay:
         """An entity as it was published last, in plain form."""
         entity = self._entity(self._published, where)
         if entity is not ABSENT:
-            return to_plain(entity)
+            return plain_of(lambda: entity)
         return ABSENT if self._is_known(where) else UNKNOWN
 
     def entities(self) -> Counter[str]:
