@@ -12,8 +12,8 @@ import wallaroo
 from tests import random_applications
 from tests.helpers import wait_until
 from tests.history.harness import Recorded
-from tests.history.test_explanation import Clock, applied
-from tests.history.totals import FACTOR, totals
+from tests.history.test_explanation import RINGING, Clock, applied
+from tests.history.totals import FACTOR, Total, totals
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.engine.stored import Committed
 from wallaroo.errors import RuntimeFailure, UsageError
@@ -266,3 +266,18 @@ def test_entities_that_cannot_be_shown_are_compared(tmp_path: Path) -> None:
     recorded.close()
     rehearsal = Rehearsal.of(application, records(tmp_path / LOG))
     assert rehearsal.differing_names() == set()
+
+
+def test_other_code_may_have_no_timers(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, applied(RINGING))
+    recorded.run([("numbers", b"ada 5")])
+    beginning = recorded.committed()
+    recorded.run([("numbers", b"ada 5")])
+    recorded.close()
+
+    @wallaroo.state_computation(name="ring", state=Total)
+    def keep(message: tuple[str, int], total: Total) -> None:
+        total.sum += message[1]
+
+    rehearsal = Rehearsal.of(applied(keep), records(tmp_path / LOG), beginning)
+    assert (rehearsal.messages, rehearsal.differing_names()) == (1, set())

@@ -181,6 +181,7 @@ class Replay:
             if self._stays:
                 self._serializer.apply(record, self._published)
             self._named(record)
+        self._beginning = beginning._replace(records=())  # they may be many
         self.rerun.take_times()
         if unloaded := [*self._published.unloaded.values()]:
             more = f"; {len(unloaded):,} entities cannot be loaded" if len(unloaded) > 1 else ""

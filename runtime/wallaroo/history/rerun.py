@@ -166,13 +166,14 @@ class Rerun(Run):
         if key not in self.result.state[name]:
             self.result.state[name][key] = entity
             self._soonest = 0
-            if time is not None:
+            if time is not None and self._times.contains(name):
                 self._times.of(name)[key] = time
 
     def take_times(self) -> None:
         """Take over the times of entities that this code has not made."""
         for (number, key), time in self._bucket.times.items():
-            self._times.of(self._names[number])[key] = time
+            if self._times.contains(self._names[number]):  # as they may not be in this code
+                self._times.of(self._names[number])[key] = time
         self._soonest = 0
 
     def is_expired(self, where: Where, time: KeyTime | None) -> bool:
