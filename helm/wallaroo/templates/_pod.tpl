@@ -66,6 +66,14 @@ chart's for the same taint: the shortest of several would count.
 {{- end }}
 {{- end }}
 
+{{/* The node of a component, as a term of pod affinity: dict root, component. */}}
+{{- define "wallaroo.nodeOf" -}}
+labelSelector:
+  matchLabels:
+    {{- include "wallaroo.selectorLabels" . | nindent 4 }}
+topologyKey: kubernetes.io/hostname
+{{- end }}
+
 {{/*
 Affinity of a component: dict root, component. Executors share the state with the driver: if only one
 node has it, they run on the driver's node; otherwise, they spread. The gateway prefers another
@@ -75,8 +83,7 @@ node, so that messages are accepted when the driver's node fails.
 {{- $affinity := deepCopy (index .root.Values .component).affinity -}}
 {{- $oneNode := include "wallaroo.isOnOneNode" .root | eq "true" -}}
 {{- $other := ternary "driver" "executor" (or (eq .component "gateway") $oneNode) -}}
-{{- $labels := include "wallaroo.selectorLabels" (dict "root" .root "component" $other) | fromYaml -}}
-{{- $there := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" $labels) -}}
+{{- $there := include "wallaroo.nodeOf" (dict "root" .root "component" $other) | fromYaml -}}
 {{- if and (eq .component "executor") $oneNode -}}
 {{- $pods := $affinity.podAffinity | default dict -}}
 {{- $required := append ($pods.requiredDuringSchedulingIgnoredDuringExecution | default list) $there -}}

@@ -68,17 +68,15 @@ spec:
 
 {{/* The pod's spec: dict root, hasState. Where only one node has the state, it runs there. */}}
 {{- define "wallaroo.upgradeCheckSpec" -}}
-{{- $hasState := .hasState -}}
+{{- $hasState := eq .hasState "true" -}}
 {{- $root := .root -}}
 {{- with $root -}}
 {{- $values := .Values.gateway -}}
 {{- $own := .Values.upgradeCheck -}}
-{{- $near := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" (include "wallaroo.selectorLabels" (dict "root" . "component" "gateway") | fromYaml)) -}}
-{{- $place := ternary "driver" "gateway" (and (eq $hasState "true") (eq (include "wallaroo.isOnOneNode" .) "true")) -}}
-{{- $driver := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" (include "wallaroo.selectorLabels" (dict "root" . "component" "driver") | fromYaml)) -}}
+{{- $place := ternary "driver" "gateway" (and $hasState (eq (include "wallaroo.isOnOneNode" .) "true")) -}}
 {{- $mounts := printf "%s\n%s" (include "wallaroo.tlsMounts" .) (include "wallaroo.kafkaMounts" .) | fromYamlArray -}}
 {{- $mounts = concat (list (dict "name" "tmp" "mountPath" "/tmp")) $mounts $values.extraVolumeMounts -}}
-{{- range ternary (include "wallaroo.stateMount" . | fromYamlArray) list (eq $hasState "true") -}}
+{{- range ternary (include "wallaroo.stateMount" . | fromYamlArray) list $hasState -}}
 {{- $mounts = append $mounts (merge (dict "readOnly" true) .) -}}
 {{- end -}}
 restartPolicy: Never
@@ -94,12 +92,12 @@ affinity:
   podAffinity:
     {{- if eq $place "driver" }}
     requiredDuringSchedulingIgnoredDuringExecution:
-      - {{- toYaml $driver | nindent 8 }}
+      - {{- include "wallaroo.nodeOf" (dict "root" . "component" "driver") | nindent 8 }}
     {{- end }}
     preferredDuringSchedulingIgnoredDuringExecution:
       - weight: 100
         podAffinityTerm:
-          {{- toYaml $near | nindent 10 }}
+          {{- include "wallaroo.nodeOf" (dict "root" . "component" "gateway") | nindent 10 }}
 {{- with $values.extraInitContainers }}
 initContainers:
   {{- include "wallaroo.extraContainers" (dict "root" $root "containers" .) | nindent 2 }}
@@ -122,7 +120,7 @@ containers:
       - {{ toString . | quote }}
       {{- end }}
     {{- $files := include "wallaroo.kafkaFiles" . }}
-    {{- $store := ternary (include "wallaroo.storeEnv" .) "" (eq $hasState "true") }}
+    {{- $store := ternary (include "wallaroo.storeEnv" .) "" $hasState }}
     {{- if or $files $store $values.extraEnv }}
     env:
       {{- with $store }}
@@ -147,7 +145,7 @@ volumes:
   - name: tmp
     emptyDir:
       {{- toYaml $values.tmpVolume | nindent 6 }}
-  {{- with ternary (include "wallaroo.stateVolume" .) "" (eq $hasState "true") }}
+  {{- with ternary (include "wallaroo.stateVolume" .) "" $hasState }}
   {{- . | nindent 2 }}
   {{- end }}
   {{- if include "wallaroo.kafkaSettings" . }}
