@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 from zlib import crc32
@@ -271,12 +271,12 @@ class FollowedLog:
 
 
 class _Scan:
-    """Reads one segment after the other, and goes on where it ended.
+    """Reads segments one after another; can resume where it stopped.
 
     Args:
         disk: The disk.
-        follows: Whether it is called again and again: then the last segment is read piece by piece,
-            and whether its end is damaged shows when there is another one.
+        follows: Whether `records` is called repeatedly: the last segment is then read in pieces,
+            and damage at its end is detected once another segment follows.
 
     Attributes:
         end: Address after the last record of the segments that are read.
@@ -284,9 +284,8 @@ class _Scan:
 
     def __init__(self, disk: Disk, *, follows: bool = False) -> None:
         self._disk, self._follows = disk, follows
-        self._previous: Head | None = None
         self._head: Head | None = None
-        """That of the segment which is being read."""
+        """Head of the segment that was read last, perhaps in part."""
         self._at = self._number = self.end = 0
         """Place and number of the next record in it."""
         self._chain = ANY
@@ -311,62 +310,69 @@ class _Scan:
             else:
                 stop = following.first if following else None
                 yield from self._segment(segment, self._head, stop)
-            self._previous = self._head
 
     def _is_empty(self, segment: _Pinned) -> bool:
         return not content(self._disk, segment.descriptor, offset=HEAD_BYTES).strip(b"\0")
 
     def _continues(self, head: Head) -> bool:
         """Whether a head is that of the next segment."""
-        return self._previous is None or (
-            head.name == self._previous.name
-            and (head.previous, head.previous_address) == self._previous[1:3]
+        return self._head is None or (
+            head.name == self._head.name
+            and (head.previous, head.previous_address) == self._head[1:3]
             and head.address == self.end
             and self._chain in {head.chain, ANY}
         )
 
     def _segment(self, segment: _Pinned, head: Head, stop: int | None) -> Iterator[Record]:
         """Yield the records of a segment, up to the number *stop* if another one follows it."""
-        seed, shift = crc32(head.name), head.address - HEAD_BYTES
         is_suspected = False
         while True:
-            begin = self._at
-            data = content(self._disk, segment.descriptor, offset=begin)
-            extent = Extent(data, seed, shift + begin)
-            number, chain = self._number, self._chain
-            walk = Walk(extent, at=0, number=number, chain=chain, stop=stop or MOST_NUMBER)
-            yield from walk
-            self._note(walk, shift)
+            walk, extent = yield from self._walk(segment, head, stop=stop or MOST_NUMBER)
             if self._number == stop:
                 return
-            is_over = walk.at == len(data) or not proves_durable(extent, walk.at, walk.number)
-            if stop is None and is_over:
+            at = walk.at
+            if stop is None and (
+                at == len(extent.data) or not proves_durable(extent, at, walk.number)
+            ):
                 return
             # what is written while it is read may seem to be damaged
-            if is_suspected and not walk.at:
-                whole = Extent(content(self._disk, segment.descriptor), seed, shift)
+            if is_suspected and not at:
+                whole = Extent(
+                    content(self._disk, segment.descriptor), extent.seed, extent.shift - self._at
+                )
                 raise damage_at(segment.file, whole, self._at, self._number, stop)
             is_suspected = True
 
     def _tail(self, segment: _Pinned, head: Head) -> Iterator[Record]:
         """Yield the records that have been appended to the last segment."""
-        seed, shift = crc32(head.name), head.address - HEAD_BYTES
-        length, walk = _PIECE_BYTES, None
-        while walk is None or walk.at:
-            data = content(self._disk, segment.descriptor, length, self._at)
-            extent = Extent(data, seed, shift + self._at)
-            walk = Walk(extent, at=0, number=self._number, chain=self._chain)
-            yield from walk
-            self._note(walk, shift)
-            if not walk.at and len(data) == length < (needed := self._bytes_of_next(data)):
-                length, walk = needed, None
+        length = _PIECE_BYTES
+        while True:
+            walk, extent = yield from self._walk(segment, head, length)
+            if walk.at:
+                continue
+            data = extent.data
+            if len(data) < length or (needed := self._bytes_of_next(data)) <= length:
+                return
+            length = needed
 
-    def _bytes_of_next(self, data: bytes) -> int:
+    def _walk(
+        self, segment: _Pinned, head: Head, length: int | None = None, stop: int = MOST_NUMBER
+    ) -> Generator[Record, None, tuple[Walk, Extent]]:
+        """Yield records from where reading has come to, from *length* bytes at most.
+
+        Returns:
+            How far they go, in the bytes that were read.
+        """
+        shift = head.address - HEAD_BYTES + self._at
+        data = content(self._disk, segment.descriptor, length, self._at)
+        extent = Extent(data, crc32(head.name), shift)
+        walk = Walk(extent, at=0, number=self._number, chain=self._chain, stop=stop)
+        yield from walk
+        self._at, self._number, self._chain = self._at + walk.at, walk.number, walk.chain
+        self.end = shift + walk.at
+        return walk, extent
+
+    def _bytes_of_next(self, data: bytes | bytearray) -> int:
         """How many bytes the next record has, if it begins with *data*; 0 if it does not."""
         _, length, _, _, _, number = HEADER.unpack_from(data)
         return HEADER.size + length if number == self._number else 0
-
-    def _note(self, walk: Walk, shift: int) -> None:
-        """Note how far a walk, which began here, has come."""
-        self._at, self._number, self._chain = self._at + walk.at, walk.number, walk.chain
-        self.end = shift + self._at
