@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.spark.checkpoint.epochs import last_commit
-from wallaroo.engine.spark.checkpoint.reader import read_buckets
+from wallaroo.engine.spark.checkpoint.reader import read_logs
 from wallaroo.engine.stored import SavedState
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.state.directory import FORMAT
@@ -83,7 +83,7 @@ def entities(session: SparkSession, directory: Path, golden: Golden) -> list[Ent
     serializer, checkpoint = EntitySerializer.of(program), directory / "checkpoint"
     commit = last_commit(checkpoint)
     assert commit is not None
-    buckets = read_buckets(session, checkpoint, commit.epoch, serializer)
+    buckets = map(serializer.read, read_logs(session, checkpoint, commit.epoch))
     saved = SavedState(serializer, buckets, commit)
     found = list(saved.entities())
     assert not saved.unloaded, saved.unloaded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.realtime.test_checkpoint import committed
 from tests.golden import ALL
-from wallaroo.dataflow.buckets import Bucket, Changes
+from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime import offline_state
@@ -53,13 +53,11 @@ def state_of(
     committed(directory, 3, CheckpointPosition(50, 5))
     note_begun(directory, CheckpointPosition(50, 5))
 
-    def read_buckets(
-        _session: Any, _path: Path, epoch: int, serializer: EntitySerializer
-    ) -> Iterator[Bucket]:
+    def read_logs(_session: Any, _path: Path, epoch: int) -> list[list[bytes]]:
         assert epoch == 3
-        return map(serializer.read, logged)
+        return logged
 
-    monkeypatch.setattr(offline_state, "read_buckets", read_buckets)
+    monkeypatch.setattr(offline_state, "read_logs", read_logs)
     monkeypatch.setattr(StoppedState, "_session", lambda _self: None)
     layout = StateLayout("application", 2, 16, directory, lambda _run, _after: records)
     return StoppedState(layout).saved(program)

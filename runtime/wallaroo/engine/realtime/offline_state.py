@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.checkpoint import (
@@ -26,10 +25,10 @@ from wallaroo.engine.realtime.state_copy import noted
 from wallaroo.engine.realtime.state_import import import_state
 from wallaroo.engine.spark.checkpoint import partitions
 from wallaroo.engine.spark.checkpoint.epochs import has_epoch, last_commit, last_epoch, run_of
-from wallaroo.engine.spark.checkpoint.reader import read_buckets, read_logs
+from wallaroo.engine.spark.checkpoint.reader import read_logs
 from wallaroo.engine.spark.s3 import jars_for, settings_for
 from wallaroo.engine.spark.session import Launch, SparkSettings
-from wallaroo.engine.stored import Committed, SavedState, StateLayout
+from wallaroo.engine.stored import Commit, Committed, SavedState, StateLayout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,14 +71,8 @@ class StoppedState:
         else:
             commit, later = last_commit(checkpoint), []
         serializer = EntitySerializer.of(program)
-        buckets: Iterable[Bucket] = ()
-        if commit is not None:
-            records = noted(checkpoint, self._layout.partitions, place_of(checkpoint, commit))
-            if records is None:  # only now is Spark needed
-                buckets = read_buckets(self._session(), checkpoint, commit.epoch, serializer)
-            else:
-                buckets = [serializer.read(records)]
-        return SavedState(serializer, buckets, commit, later)
+        logs = () if commit is None else self._logs(commit)
+        return SavedState(serializer, map(serializer.read, logs), commit, later)
 
     def committed(self) -> Committed | None:
         """The state as of the last committed epoch; None if there is none.
@@ -90,16 +83,18 @@ class StoppedState:
             UsageError: The checkpoint is damaged.
         """
         checkpoint = self._layout.checkpoint
-        while (commit := last_commit(checkpoint)) is not None:
-            place = place_of(checkpoint, commit)
-            records: Iterable[bytes] | None = noted(checkpoint, self._layout.partitions, place)
-            if records is None and last_commit(checkpoint) != commit:
-                continue
-            if records is None:
-                logs = read_logs(self._session(), checkpoint, commit.epoch)
-                records = chain.from_iterable(logs)
-            return Committed(run_of(checkpoint), place.offset, records)
-        return None
+        if (commit := last_commit(checkpoint)) is None:
+            return None
+        offset = place_of(checkpoint, commit).offset
+        return Committed(run_of(checkpoint), offset, chain.from_iterable(self._logs(commit)))
+
+    def _logs(self, commit: Commit) -> Iterable[Iterable[bytes]]:
+        """The records of the entities as of *commit*, bucket by bucket, or of all together."""
+        checkpoint = self._layout.checkpoint
+        records = noted(checkpoint, self._layout.partitions, place_of(checkpoint, commit))
+        if records is not None:
+            return [records]
+        return read_logs(self._session(), checkpoint, commit.epoch)  # only now is Spark needed
 
     def has_imported(self, name: str) -> bool:
         """Whether the import *name* is complete; Spark drops one that was interrupted.

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wallaroo.dataflow.buckets import Bucket
-from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.engine.spark.checkpoint.paths import plain_path
 from wallaroo.engine.spark.checkpoint.spool import Spool
 from wallaroo.engine.spark.errors import cause_of
@@ -15,20 +13,6 @@ from wallaroo.errors import RuntimeFailure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def read_buckets(
-    session: SparkSession, checkpoint: Path, epoch: int, serializer: EntitySerializer
-) -> Iterator[Bucket]:
-    """Yield the buckets of the state; see `read_logs`.
-
-    Args:
-        session: The Spark session.
-        checkpoint: Directory of the query's checkpoint.
-        epoch: The epoch.
-        serializer: Defines the partitions and the serialization of their entities.
-    """
-    return map(serializer.read, read_logs(session, checkpoint, epoch))
 
 
 def read_logs(session: SparkSession, checkpoint: Path, epoch: int) -> Iterator[Iterator[bytes]]:
