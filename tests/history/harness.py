@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -86,6 +87,13 @@ class Recorded:
         blocks = list(journal.read(self.end, journal.end))
         self._publish(blocks, 1)
 
+    def checkpoint(self) -> Committed:
+        """Let receivers have all outputs, and a checkpoint all state, which is returned."""
+        self.deliver()
+        self.store.outbox.forget("run", self.chunks)
+        self.store.journal.consume(self.end)
+        return self.committed()
+
     def deliver(self) -> None:
         """Note that receivers have all outputs."""
         for number, sink in enumerate(self.application.sinks):
@@ -131,6 +139,17 @@ class Recorded:
     def close(self) -> None:
         """Stop, as a gateway does."""
         self.store.close()
+
+
+def random_messages(
+    choose: random.Random, application: Application, most: int
+) -> list[tuple[str, bytes]]:
+    """Messages for the sources of a random application, at most so many."""
+    names = [source.name for source in application.sources]
+    return [
+        (choose.choice(names), f"{choose.choice('abcd')}{choose.randint(0, 60)}".encode())
+        for _ in range(choose.randint(1, most))
+    ]
 
 
 def record_words(directory: Path, *chunks: Sequence[bytes]) -> None:

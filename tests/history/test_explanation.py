@@ -11,7 +11,7 @@ import pytest
 
 import wallaroo
 from tests import random_applications
-from tests.history.harness import Recorded, explained
+from tests.history.harness import Recorded, explained, random_messages
 from tests.history.totals import FACTOR, Total, add, decode, encode, name_of, totals
 from wallaroo.connectors.kafka.records import KafkaRecord
 from wallaroo.connectors.kafka.stored import whole
@@ -31,13 +31,9 @@ def test_each_key_of_a_random_application_is_explained(seed: int, tmp_path: Path
     """The changes follow each other, and end in the state that the application has."""
     choose = random.Random(seed)
     application = resolve(random_applications.declared(choose))
-    names = [source.name for source in application.sources]
     recorded = Recorded(tmp_path, application)
     for _ in range(choose.randint(1, 6)):
-        sent = [
-            (choose.choice(names), f"{choose.choice('abcd')}{choose.randint(0, 60)}".encode())
-            for _ in range(choose.randint(1, 40))
-        ]
+        sent = random_messages(choose, application, 40)
         recorded.run(sent, chunks=choose.randint(1, 3))
         if choose.random() < 0.3:  # as after a kill
             recorded.close()

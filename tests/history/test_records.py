@@ -35,9 +35,7 @@ def released(directory: Path, keep_bytes: int, padding: int = 0) -> None:
     for number in range(ROUNDS):
         padded = b" " * padding
         recorded.run([("numbers", b"ada 1"), ("numbers", b"bob+ada %d" % number + padded)])
-        recorded.deliver()
-        recorded.store.outbox.forget("run", recorded.chunks)
-        recorded.store.journal.consume(recorded.end)
+        recorded.checkpoint()
     before = segments(directory)
     assert before
     recorded.store.journal.wake(None)

@@ -1,4 +1,4 @@
-"""What a rehearsal says that begins with a state, and while it goes on."""
+"""Rehearsals that begin with a saved state, and rehearsals in progress."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import wallaroo
 from tests import random_applications
 from tests.helpers import wait_until
-from tests.history.harness import Recorded
+from tests.history.harness import Recorded, random_messages
 from tests.history.test_explanation import RINGING, Clock, applied
 from tests.history.totals import FACTOR, Total, totals
 from wallaroo.dataflow.json_codec import to_plain
@@ -36,17 +36,13 @@ def rehearsed(directory: Path, beginning: Committed | None = None) -> Rehearsal:
 def test_the_same_code_comes_to_the_same_from_any_state_on(seed: int, tmp_path: Path) -> None:
     choose = random.Random(seed)
     application = resolve(random_applications.declared(choose))
-    names = [source.name for source in application.sources]
     recorded = Recorded(tmp_path, application)
     after = 0
     beginning = recorded.committed()
     for _ in range(choose.randint(2, 8)):
         if choose.random() < 0.4:
             beginning, after = recorded.committed(), 0
-        sent = [
-            (choose.choice(names), f"{choose.choice('abcd')}{choose.randint(0, 60)}".encode())
-            for _ in range(choose.randint(1, 30))
-        ]
+        sent = random_messages(choose, application, 30)
         recorded.run(sent, chunks=choose.randint(1, 3))
         after += len(sent)
         if choose.random() < 0.2:  # as after a kill
@@ -120,9 +116,7 @@ def test_a_state_older_than_the_log_is_refused(
     beginning = recorded.committed()
     for _ in range(30):
         recorded.run([("numbers", b"ada 1")] * 3)
-        recorded.deliver()
-        recorded.store.outbox.forget("run", recorded.chunks)
-        recorded.store.journal.consume(recorded.end)
+        recorded.checkpoint()
     recorded.store.journal.wake(None)
     files = tmp_path / LOG
     wait_until(lambda: len([*files.glob("log-*")]) == 1, "the release of segments")
@@ -153,7 +147,7 @@ def test_an_entity_that_the_code_cannot_load_ends_it(
 
 
 def test_differences_are_found_as_it_goes_on_and_may_go_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     recorded = Recorded(tmp_path, totals())
     recorded.run([("numbers", b"ada 5")])
@@ -165,7 +159,6 @@ def test_differences_are_found_as_it_goes_on_and_may_go_again(
             return True
         return False
 
-    monkeypatch.setitem(FACTOR, 0, 1)
     with followed(tmp_path / LOG, waits) as found:
         rehearsal = Rehearsal(totals(), found)
         seen = []

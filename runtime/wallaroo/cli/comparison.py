@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import click
 
@@ -41,18 +40,6 @@ def check_expected(rehearsal: Rehearsal, application: Application, expected: Seq
             known = ", ".join(map(repr, sorted(names)))
             msg = f"--expect: there is nothing named {name!r} to differ; there is {known}"
             raise UsageError(msg)
-
-
-def check_ran(rehearsal: Rehearsal, directory: Path) -> None:
-    """Refuse a comparison of nothing.
-
-    Raises:
-        UsageError: No message was run.
-    """
-    if not (rehearsal.messages or rehearsal.unread):
-        since = " after the state to begin with" if rehearsal.begins_later else ""
-        msg = f"the log in {directory} has no message that was processed{since}"
-        raise UsageError(msg)
 
 
 def comparison_lines(rehearsal: Rehearsal) -> Iterator[str]:

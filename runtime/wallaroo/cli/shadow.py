@@ -27,7 +27,7 @@ from wallaroo.cli.saved_state import committed_state, log_of_application
 from wallaroo.errors import RuntimeFailure
 from wallaroo.history.publications import Publication
 from wallaroo.history.records import followed
-from wallaroo.history.rehearsal import DEAD_LETTERS, Kind, Rehearsal
+from wallaroo.history.rehearsal import Kind, Rehearsal
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.user_output import (
     empty_stdin,
@@ -45,7 +45,7 @@ _LOOK_PAUSE = 2
 """The same as a multiple of the time that the last comparison took."""
 _SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 _TELL_S = 60.0
-"""Seconds between lines about the progress where there is no terminal."""
+"""Seconds between progress lines if standard error is not a terminal."""
 
 
 @click.command()
@@ -128,7 +128,7 @@ def _checkpointed(state_dir: Path) -> Path | None:
 
 
 class _Live:
-    """Shows what a rehearsal finds while it goes on, and ends it.
+    """Reports what a rehearsal finds while it runs, and decides when it ends.
 
     Args:
         for_s: Seconds after which it ends; None for when there is a signal.
@@ -139,9 +139,8 @@ class _Live:
         self._end_at = math.inf
         self._stopping = Event()
         self._rehearsal: Rehearsal | None = None
-        self._kinds: set[Kind] = set()
-        self._sinks: set[str] = set()
-        """Sinks whose outputs differ, and `DEAD_LETTERS`, once that is told."""
+        self._reported: set[Kind | str | None] = set()
+        """Kinds of differences and names of sinks that were reported; None for dead letters."""
         self._look_at = 0.0
         self._tell_at = time.monotonic() + _TELL_S
         self._behind_s = 0.0
@@ -211,16 +210,12 @@ class _Live:
         rehearsal = self._rehearsal
         rehearsal.compare()
         for name, sink in rehearsal.sinks.items():
-            if sink.differs and name not in self._sinks:
-                self._sinks.add(name)
-                self._tell(f"sink {name!r} differs", *output_lines(sink, 1))
-        if rehearsal.letters != rehearsal.new_letters and DEAD_LETTERS not in self._sinks:
-            self._sinks.add(DEAD_LETTERS)
-            self._tell(*letter_lines(rehearsal))
+            if sink.differs:
+                self._report(name, f"sink {name!r} differs", *output_lines(sink, 1))
+        if rehearsal.letters != rehearsal.new_letters:
+            self._report(None, *letter_lines(rehearsal))
         for kind, (first, *_) in rehearsal.kinds().items():
-            if kind not in self._kinds:
-                self._kinds.add(kind)
-                self._tell(example_line(kind, first))
+            self._report(kind, example_line(kind, first))
         self._show_progress(rehearsal, now)
         ended = time.monotonic()
         self._look_at = ended + max(_LOOK_S, _LOOK_PAUSE * (ended - now))
@@ -241,7 +236,10 @@ class _Live:
             self._tell_at = now + _TELL_S
             click.echo(line, err=True)
 
-    def _tell(self, *lines: str) -> None:
-        self.end()
-        for line in lines:
-            click.echo(printable(line), err=True)
+    def _report(self, what: Kind | str | None, *lines: str) -> None:
+        """Print *lines* about *what*, unless that was reported before."""
+        if what not in self._reported:
+            self._reported.add(what)
+            self.end()
+            for line in lines:
+                click.echo(printable(line), err=True)

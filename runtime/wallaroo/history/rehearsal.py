@@ -167,11 +167,6 @@ class Rehearsal:
         return self._replay.knows_all
 
     @property
-    def begins_later(self) -> bool:
-        """Whether it begins with a state."""
-        return self._replay.begins_later
-
-    @property
     def messages(self) -> int:
         """How many messages were run."""
         return self._replay.rerun.messages
@@ -198,8 +193,8 @@ class Rehearsal:
     def differing_names(self) -> set[str]:
         """Names of the sinks, states and sources that differ, and `dead letters`."""
         names = {name for name, of in self.sinks.items() if of.differs}
-        kinds = [kind for kinds in self.differing.values() for kind in kinds]
-        if self.letters != self.new_letters or UNSAVABLE in (kind.place for kind in kinds):
+        unsavable = any(kind.place == UNSAVABLE for kind in self._present())
+        if self.letters != self.new_letters or unsavable:
             names.add(DEAD_LETTERS)
         states = {*(name for name, _ in self.differing), *(kind.state for kind in self.passed)}
         return names.union(states, self.others, self.unread)
@@ -213,7 +208,7 @@ class Rehearsal:
             for kind in before.keys() - found.keys():
                 self.passed.setdefault(kind, before[kind])
         self._reached.clear()
-        present = {kind for kinds in self.differing.values() for kind in kinds}
+        present = self._present()
         self.passed = {kind: one for kind, one in self.passed.items() if kind not in present}
 
     def kinds(self) -> dict[Kind, list[Example]]:
@@ -223,6 +218,10 @@ class Rehearsal:
             for kind, example in self.differing[where].items():
                 kinds.setdefault(kind, []).append(example)
         return dict(sorted(kinds.items(), key=lambda one: -len(one[1])))
+
+    def _present(self) -> set[Kind]:
+        """The kinds of differences that there are now."""
+        return {kind for kinds in self.differing.values() for kind in kinds}
 
     def _differences(self, where: Where, arrival: Arrival | None) -> dict[Kind, Example]:
         found: dict[Kind, Example] = {}

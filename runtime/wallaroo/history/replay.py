@@ -98,11 +98,6 @@ class Replay:
         """Whether each entity is known: there was none, or it was there at the beginning."""
         return self.publications.is_whole or self._has_begun
 
-    @property
-    def begins_later(self) -> bool:
-        """Whether it begins with a state."""
-        return self._beginning is not None
-
     def settle(self, publication: Publication, touched: Touched, wanted: set[Where]) -> None:
         """Take over what was published.
 

@@ -42,7 +42,10 @@ def reserved_stdout() -> Iterator[TextIO]:
     """
     before = sys.stdout
     if before is None:  # it is closed
-        with contextlib.redirect_stdout(sys.stderr), Path(os.devnull).open("w") as nowhere:
+        with (
+            contextlib.redirect_stdout(sys.stderr),
+            Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        ):
             yield nowhere
         return
     before.flush()

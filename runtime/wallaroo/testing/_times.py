@@ -11,8 +11,8 @@ from wallaroo.model.application import Application, Branch, Pipeline, StateCompu
 from wallaroo.model.timing import Due, KeyTime, Timing
 
 OnTimer = Callable[[str, Any, Due, CallTimers, int | None], None]
-"""Calls a timer, with the state, the key, what is due, the timers of the key, and the clock when it
-was due, or None if a message made it due."""
+"""Calls a timer. Takes the state, the key, the due timer, all timers of the key, and the clock at
+the time at which it was due; None if a message made it due."""
 
 
 class SimulatedTimes:
@@ -72,7 +72,7 @@ class SimulatedTimes:
         return None if time is None else self._timings[state].due_ns(time)
 
     def tick(self, state: str, key: Any, now_ns: int, *, is_silent: bool = True) -> None:
-        """Call what is due for *key* by *now_ns*; right after a message, the key is not silent."""
+        """Call what is due for *key* by *now_ns*; *is_silent* unless right after a message."""
         if (time := self._times[state].get(key)) is not None:
             self._settle(state, key, time.reached(now_ns), is_silent=is_silent)
 

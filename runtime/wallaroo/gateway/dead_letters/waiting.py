@@ -18,7 +18,7 @@ from wallaroo.gateway.writer import LogWriter
 LettersOfRecord = tuple[int, int, Sequence[Letter]]
 """Address and number of a record, and the letters that it has."""
 _SYNC_S = 1.0
-"""Longest wait for a sync that is due: a disk without room may not do it for long."""
+"""Longest wait for a pending sync, in seconds: on a full disk, it may take arbitrarily long."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
