@@ -136,9 +136,6 @@ class Store:
         now = time.monotonic()
         if now >= self._release_at:
             self._release()
-            # a long queue of outputs takes long to look at
-            took = time.monotonic() - now
-            self._release_at = now + max(_RELEASE_EVERY_S, _RELEASE_SHARE * took)
         left = [self.journal.until_turn(), again_s]
         if self.writer.log.oldest_end is not None:
             left.append(max(0.0, self._release_at - now))
@@ -261,37 +258,36 @@ class Store:
     # --- segments --------------------------------------------------------------------------------
 
     def _release(self) -> None:
-        """Let go of segments; move undelivered outputs out of one that has little else."""
+        """Let go of the oldest segment; move undelivered outputs out of it if it has little else.
+
+        Of one at a time: a file system takes milliseconds to remove it, and the loop stands still.
+        """
         with self.writer.changed:
-            segments, queues = self.writer.log, self.outbox.queues
-            oldest_end = segments.oldest_end
-            if oldest_end is None:
-                return
-            needed = [self.journal.needed_from, self.outbox.needed_from]
-            low = min((at for at in needed if at is not None), default=segments.end)
-            if low < oldest_end:
+            now, segments, queues = time.monotonic(), self.writer.log, self.outbox.queues
+            self._release_at = now + _RELEASE_EVERY_S
+            end, needed = segments.oldest_end, (self.journal.needed_from, self.outbox.needed_from)
+            if end is None or any(at is not None and at < end for at in needed):
                 return
             outputs = queues.needed_from
-            if outputs is not None and outputs < oldest_end:
-                small = queues.bytes_before(oldest_end) <= _CARRIED_BYTES
+            took = time.monotonic() - now  # a long queue takes long to look at
+            self._release_at = now + max(_RELEASE_EVERY_S, _RELEASE_SHARE * took)
+            if outputs is not None and outputs < end:
+                small = queues.bytes_before(end) <= _CARRIED_BYTES
                 if small and not self._is_releasing and not self.writer.is_stuck:
-                    self._release_later(oldest_end, queues.carry(oldest_end, self.writer.append))
-                return
-            if outputs is not None:
-                low = min(low, outputs)
-            if segments.durable == segments.next - 1 or self.writer.is_stuck:
-                segments.release(low)
+                    self._release_later(end, queues.carry(end, self.writer.append))
+            elif segments.durable == segments.next - 1 or self.writer.is_stuck:
+                segments.release(end)
             elif not self._is_releasing:
-                self._release_later(low)
+                self._release_later(end)
 
-    def _release_later(self, low: int, durable: Callable[[], None] = lambda: None) -> None:
-        """Let go of segments, once all is on disk because of which they are not needed."""
+    def _release_later(self, end: int, durable: Callable[[], None] = lambda: None) -> None:
+        """Let go of a segment, once all is on disk because of which it is not needed."""
         self._is_releasing = True
 
         def release() -> None:
             durable()
             self._is_releasing = False
-            self.writer.log.release(low)
+            self.writer.log.release(end)
 
         self.writer.when_durable(release)
         self.writer.sync_soon()

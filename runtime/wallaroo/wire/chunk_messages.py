@@ -24,9 +24,9 @@ DAMAGED = b"M"
 request for changes; requests of the driver to end the epoch, to hand out no more chunks, and to
 hand them out again; what a process has found to be damaged."""
 TASK, LEVEL, END, RECORD, DONE, PUBLISHED, FAILED = b"C", b"L", b"E", b"R", b"D", b"P", b"X"
-"""From the gateway: a chunk to run; its next level; the end of the epoch; changes, and their end;
+"""From the gateway: a chunk to run; a level of it; the end of the epoch; changes, and their end;
 what was published; a failure. `FINISH` says that the epoch has ended."""
-_HEAD = struct.Struct(">QQQ?")
+_HEAD = struct.Struct(">QQQ??")
 _NEXT = struct.Struct(">QB?")
 _REPORT = struct.Struct(">QBdIIIIIII")
 """The beginning of a report: number, level, seconds to save; the numbers of outputs, of levels, of
@@ -96,12 +96,17 @@ class Task(NamedTuple):
     """Offset after its last message."""
     isolates: bool
     """Whether an attempt before failed, perhaps because of one of its messages."""
+    direct: bool
+    """Whether Spark ends an epoch: its messages go on through the gateway, at every level."""
     chunks: Sequence[Block]
     """The messages."""
 
 
 class NextLevel(NamedTuple):
-    """What partitions have sent each other, for a later level of a chunk."""
+    """What a later level of a chunk runs: what partitions have sent each other.
+
+    Of a chunk that is direct, it is what every level runs, from the first stage too.
+    """
 
     number: int
     """Number of the chunk."""
@@ -111,6 +116,8 @@ class NextLevel(NamedTuple):
     """As in `Task`."""
     sent: Mapping[int, Sequence[bytes]]
     """Packed messages by partition."""
+    direct: bool = False
+    """As in `Task`; not in the frame."""
 
 
 class Report(NamedTuple):
@@ -127,7 +134,7 @@ class Report(NamedTuple):
     partitions: Mapping[int, Sequence[int]] = MappingProxyType({})
     """From the reader: the partitions that will report as well, by level."""
     sent: Sequence[Packed] = ()
-    """From a partition: messages for later levels."""
+    """Messages for later levels; from the reader, if the chunk is direct, those for all levels."""
     changes: bytes = b""
     """From a partition: the record of what changed; empty if nothing did."""
     saving_s: float = 0.0
@@ -159,7 +166,7 @@ class News(NamedTuple):
     publications: Sequence[Publication] = ()
     """How these were published."""
     epochs: Sequence[float] = ()
-    """For each epoch that has ended, the seconds for which no chunk was handed out."""
+    """For each epoch that has ended, the seconds for which the stream stood still."""
 
 
 def pack_json(kind: bytes, value: Any) -> bytes:
@@ -186,18 +193,18 @@ def news_in(frame: bytes) -> News:
 def pack_task(task: Task) -> bytes:
     """A frame that asks for *task*."""
     rows = [tuple(chunk) for chunk in task.chunks]
-    return TASK + _HEAD.pack(*task[:4]) + marshal.dumps(rows, 2)
+    return TASK + _HEAD.pack(*task[:5]) + marshal.dumps(rows, 2)
 
 
 def task_in(frame: bytes) -> Task:
     """The task in a frame of `pack_task`; from the gateway, which is trusted."""
     rows = marshal.loads(memoryview(frame)[1 + _HEAD.size :])
-    number, start, end, isolates = _HEAD.unpack_from(frame, 1)
-    return Task(number, start, end, isolates, [Block(*row) for row in rows])
+    number, start, end, isolates, direct = _HEAD.unpack_from(frame, 1)
+    return Task(number, start, end, isolates, direct, [Block(*row) for row in rows])
 
 
 def pack_next(following: NextLevel) -> bytes:
-    """A frame that asks for the next level of a chunk."""
+    """A frame that asks for a level of a chunk."""
     sent = {partition: list(blobs) for partition, blobs in following.sent.items()}
     return LEVEL + _NEXT.pack(*following[:3]) + marshal.dumps(sent, 2)
 

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -100,6 +101,8 @@ class StandIn:
 
     def __init__(self, reader: FrameSocket, partitions: Sequence[FrameSocket]) -> None:
         self._reader, self._partitions = reader, partitions
+        self.is_cut_off = False
+        """Whether it commits nothing any more."""
         self.largest_frame = 0
         """Bytes of the largest frame that crossed."""
         self.largest_row = 0
@@ -114,6 +117,10 @@ class StandIn:
                 slot, data = int.from_bytes(frame[:4], signed=True), frame[4:]
                 self.largest_frame = max(self.largest_frame, len(data))
                 if slot == END_OF_EPOCH:
+                    while not store.may_commit.wait(0.01):
+                        if self.is_cut_off:
+                            return
+                    time.sleep(store.takes_s)
                     store.commit(data.decode(), fresh)
                     self._reader.send(data)
                     continue
@@ -153,6 +160,11 @@ class Store:
         self.place = CheckpointPosition().to_json()
         self.logs: dict[int, Log] = {}
         self.commits = 0
+        self.may_commit = threading.Event()
+        """Set while epochs are committed."""
+        self.may_commit.set()
+        self.takes_s = 0.0
+        """What each commit takes."""
 
     def commit(self, place: str, logs: dict[int, Log]) -> None:
         self.place = place
@@ -239,6 +251,7 @@ class RunningQuery:
         return self._stand_in.largest_row
 
     def __exit__(self, *_exc: object) -> None:
+        self._stand_in.is_cut_off = True
         self.feed.close()
         for one in self._sockets:
             one.close()

@@ -33,6 +33,7 @@ from tests.helpers import wait_until
 from wallaroo.api.builder import DeclaredApplication
 from wallaroo.dataflow.bucket_logs import log_name
 from wallaroo.dataflow.entities import EntitySerializer
+from wallaroo.engine.realtime.checkpoint import has_begun
 from wallaroo.engine.realtime.feed import Feed
 from wallaroo.engine.realtime.frames import head_in
 from wallaroo.engine.realtime.partition_state import PartitionState
@@ -118,6 +119,7 @@ def run_through(
     Once Spark has all changes, it may continue with another number of partitions.
     """
     store, partitions, accepted = Store(), choose.randint(1, 3), 0
+    store.takes_s = choose.choice([0.0, 0.005, 0.02])
     buckets = choose.choice([4, 8, 24])
     for attempt, piece in enumerate(pieces(choose, sent), 1):
         with RunningQuery(
@@ -259,6 +261,55 @@ def test_large_messages_go_past_spark(tmp_path: Path) -> None:
         (made,) = gateway.outputs(application).values()
         assert query.largest_frame < len(large)
     assert made == [f"a{large}{n},{n}".encode() for n in range(1, 13)]
+
+
+@pytest.mark.parametrize("files", [False, True])
+def test_messages_are_processed_while_spark_commits_an_epoch(files: bool, tmp_path: Path) -> None:
+    application, store, letters = two_states(), Store(), "abcdef"
+    sent = [f"{letters[n % 6]}{letters[n % 5]}".encode() for n in range(400)]
+    pace = Pace(chunks=2, gap_s=0.0, epoch_first_s=60.0, epoch_least_s=0.0, quiet_s=0.0)
+    with gateway_side(tmp_path, application, pace) as gateway:
+
+        def run(attempt: int) -> RunningQuery:
+            return RunningQuery(
+                gateway, application, store, tmp_path / "c", attempt, 2, files=files
+            )
+
+        def process(start: int, end: int) -> None:
+            submit(gateway, application, [("in", one) for one in sent[start:end]])
+            wait_until_processed(gateway, end)
+
+        with run(1):
+            process(0, 50)
+            wait_until(lambda: store.commits > 0, "an epoch")
+            store.may_commit.clear()
+            process(50, 100)
+            before = store.place
+            for start in range(100, 200, 10):  # an epoch has ended, and is not committed
+                process(start, start + 10)
+            assert store.place == before
+            store.may_commit.set()
+            wait_until(lambda: store.place != before, "the epoch")
+            process(200, 250)
+            store.may_commit.clear()
+            process(250, 300)
+            process(300, 350)
+        # it was cut off before an epoch was committed, with chunks after that epoch published
+        assert has_begun(tmp_path / "c", CheckpointPosition.from_json(store.place))
+        store.may_commit.set()
+        with run(2):
+            process(350, 400)
+        (made,) = gateway.outputs(application).values()
+    firsts, seconds = Counter[int](), Counter[int]()
+    expected: dict[int, list[bytes]] = defaultdict(list)
+    for first, second in sent:
+        firsts[first] += 1
+        seconds[second] += 1
+        expected[second].append(b"%c%c%d,%d" % (first, second, firsts[first], seconds[second]))
+    by_second: dict[int, list[bytes]] = defaultdict(list)
+    for output in made:
+        by_second[output[1]].append(output)
+    assert by_second == expected
 
 
 def test_a_query_that_is_held_takes_no_message_until_it_is_released(tmp_path: Path) -> None:

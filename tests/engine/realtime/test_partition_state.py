@@ -56,9 +56,10 @@ def run(state: PartitionState, changes: Changes) -> bytes:
 
 
 def save(state: PartitionState, saved: list[list[Appended]], chunk: int) -> None:
+    assert state.end_epoch(chunk)
+    assert not state.end_epoch(chunk)
     for bucket, appended in enumerate(saved):
-        appended.append(state.save(bucket, chunk))
-    state.begin_epoch()
+        appended.append(state.save(bucket))
 
 
 def times(state: PartitionState) -> dict[int, dict[str, int]]:

@@ -11,7 +11,7 @@ from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.look_ups import Searches
 from wallaroo.dataflow.program import Program
 from wallaroo.wire.frame_socket import FrameSocket
-from wallaroo.wire.look_ups import PAGE_BYTES, LookUp, Page, ask_in, pack_answer
+from wallaroo.wire.look_ups import ASK, PAGE_BYTES, LookUp, Page, ask_in, pack_answer
 
 _SLICE_S, _PAUSE_MS = 0.001, 1
 """Time for look-ups between two chunks, and the pause after it if there is no chunk."""
@@ -23,8 +23,8 @@ class LookUps:
     Args:
         program: The application.
         bucket: The entities.
-        gateway: Asks.
-        java: Brings chunks, which come first.
+        gateway: Asks, and brings chunks that are direct.
+        java: Brings all others.
     """
 
     def __init__(
@@ -37,6 +37,8 @@ class LookUps:
         """By level: the last chunk that has run."""
         self._begun = False
         """Whether all that is published is in the entities."""
+        self._direct = deque[bytes]()
+        """Frames of the gateway that are for the partition."""
         self._asked: deque[tuple[int, Generator[None, None, list[Page]]]] = deque()
         """The look-ups that are not answered yet, by the gateway's number."""
         self._poll = select.poll()
@@ -48,13 +50,18 @@ class LookUps:
         self._last[level] = chunk
 
     def next_frame(self) -> bytes | None:
-        """The next frame of Java, and answers to look-ups until it comes; None if Java is gone.
+        """The next frame for the partition, and answers to look-ups until it comes.
+
+        Returns:
+            The frame, of the gateway or of Java; None if Java is gone.
 
         Raises:
             EOFError: The gateway is gone.
         """
         java, gateway = self._java.fileno(), self._gateway.fileno()
         while self._begun and not self._java.has_frame():
+            if self._direct:
+                return self._direct.popleft()
             # what takes long leaves the processor to others in turn
             ready = {
                 descriptor for descriptor, _ in self._poll.poll(_PAUSE_MS if self._asked else None)
@@ -67,7 +74,10 @@ class LookUps:
         return self._java.receive()
 
     def take(self, frame: bytes) -> None:
-        """Take the gateway's question."""
+        """Take a frame of the gateway."""
+        if frame[:1] != ASK:
+            self._direct.append(frame)
+            return
         number, asked = ask_in(frame)
         self._asked.append((number, self._pages(asked)))
 

@@ -42,14 +42,18 @@ from wallaroo.engine.spark.checkpoint.epochs import run_of
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.chunk_messages import (
     CHANGES,
+    END,
+    LEVEL,
     RECORD,
     CheckpointPosition,
+    NextLevel,
     Report,
+    next_in,
     pack_json,
     pack_report,
 )
+from wallaroo.wire.chunk_messages import DONE as RECORDS_END
 from wallaroo.wire.frame_socket import FrameSocket
-from wallaroo.wire.look_ups import ASK
 from wallaroo.wire.records import Packed
 
 
@@ -60,7 +64,7 @@ class Partition:
         job: The query.
         program: The application.
         number: Number of the partition.
-        gateway: Takes reports.
+        gateway: Takes reports, and brings what is direct.
         java: Brings what the first stage sends, and keeps state.
     """
 
@@ -87,27 +91,23 @@ class Partition:
         self._housekeeping = Housekeeping()
         self._parts: list[bytes] = []
         """How the content of the next chunk begins."""
-        self._saves = False
-        """Whether an epoch ends."""
-        self._noted: int | None = None
-        """The chunk at the end of which the entities were noted last."""
 
     def run(self) -> None:
         """Run what comes, until Java or the gateway is gone."""
         while (frame := self._look_ups.next_frame()) is not None:
             kind = frame[:1]
-            if kind == SAVE:
-                self._saves = True
-                self._note(chunk_of(frame))
-                fault("partition-in-save")
-                send_appended(self._java, self._state.save(bucket_in(frame), chunk_of(frame)))
-                continue
-            if self._saves:
-                self._saves = False
-                self._state.begin_epoch()
             if kind in {CHUNK, FILE}:
                 self._run_chunk(frame)
                 self._housekeeping.between_chunks()
+            elif kind == LEVEL:
+                self._run_direct(next_in(frame))
+                self._housekeeping.between_chunks()
+            elif kind == END:
+                self._end_epoch(CheckpointPosition.from_json(frame[1:]).chunk)
+            elif kind == SAVE:
+                self._end_epoch(chunk_of(frame))  # if Java was faster
+                fault("partition-in-save")
+                send_appended(self._java, self._state.save(bucket_in(frame)))
             elif kind == PART:
                 self._parts.append(frame[1:])
             elif kind == OPEN:
@@ -120,12 +120,11 @@ class Partition:
         """The name of the query, which has started."""
         return run_of(self._checkpoint)
 
-    def _note(self, chunk: int) -> None:
-        """Note the entities for commands that read them while the application is stopped."""
-        if chunk == self._noted:  # with the first bucket
-            return
-        self._noted = chunk
-        note(self._checkpoint, self._number, self._partitions, chunk, self._state)
+    def _end_epoch(self, chunk: int) -> None:
+        """Pack what Spark is to save, and note it for commands, before another chunk runs."""
+        if self._state.end_epoch(chunk):
+            note(self._checkpoint, self._number, self._partitions, chunk, self._state)
+            fault("partition-after-note")
 
     def _open(self, bucket: int) -> None:
         head, rows = None, list[LogRow]()
@@ -144,12 +143,12 @@ class Partition:
         """Take in the changes that were published after *place*, which Spark does not have."""
         self._state.check_age(place.chunk)
         self._gateway.send(pack_json(CHANGES, [self._run_name, place.chunk]))
-        while (frame := self._gateway.receive()) is not None and frame[:1] in {RECORD, ASK}:
-            if frame[:1] == ASK:
-                self._look_ups.take(frame)
-            else:
+        while (frame := self._gateway.receive()) is not None and frame != RECORDS_END:
+            if frame[:1] == RECORD:
                 self._state.apply(frame[1:])
                 fault("partition-in-apply")
+            else:
+                self._look_ups.take(frame)
         if frame is None:
             raise EOFError
         self._look_ups.begin()
@@ -163,8 +162,15 @@ class Partition:
         if frame[:1] == FILE:
             assert self._files is not None
             content = memoryview(self._files.take(bytes(content).decode()))
+        self._run(number, level, marshal.loads(content), isolates=isolates)
+
+    def _run_direct(self, following: NextLevel) -> None:
+        blobs = list(following.sent[self._number])
+        self._run(following.number, following.level, blobs, isolates=following.isolates)
+
+    def _run(self, number: int, level: int, blobs: list[bytes], *, isolates: bool) -> None:
         WORK.begin(f"{number}.{level}.{self._number}")
-        changes, sent = self._run_level(level, marshal.loads(content), isolates=isolates)
+        changes, sent = self._run_level(level, blobs, isolates=isolates)
         self._look_ups.ran(number, level)
         WORK.begin(None)
         began = time.thread_time()  # without what other processes take meanwhile

@@ -2,8 +2,9 @@
 
 In memory a partition is one bucket. A chunk's changes are published with its outputs; at the end of
 an epoch the changes of all its chunks go to the logs of the buckets in Spark's state store, in the
-format of a bucket's log, and the published ones are not needed any more. A log that has grown to
-three times the size of its entities is replaced by one record of all of them.
+format of a bucket's log, and the published ones are not needed any more. They are packed before a
+chunk of the next epoch runs, and Spark takes them over meanwhile. A log that has grown to three
+times the size of its entities is replaced by one record of all of them.
 """
 
 from __future__ import annotations
@@ -50,14 +51,16 @@ class PartitionState:
         self.bucket = Bucket([{} for _ in serializer.partitions])
         """The entities."""
         self.log_bytes = 0
-        """Size of the logs of all buckets, as of the last epoch."""
+        """Size of the logs of all buckets, as of their last save."""
         self._heads: dict[int, Head] = {}
         """By bucket: the head of its log, as of the last epoch."""
         self._changed: list[set[Any]] = [set() for _ in serializer.partitions]
         """Keys of entities that changed since then, by number of the state partition."""
         self._forgotten: list[set[Any]] = [set() for _ in serializer.partitions]
-        self._answers: dict[int, Appended] | None = None
-        """What is to be saved of the buckets, while an epoch ends."""
+        self._ended: int | None = None
+        """Number of the chunk at the end of which the last epoch ended."""
+        self._to_save: dict[int, Appended] = {}
+        """What Spark is to save of that epoch, by bucket; nothing else has changed."""
 
     def bucket_for_level(self) -> Bucket:
         """The same entities, with timers of their own."""
@@ -117,29 +120,34 @@ class PartitionState:
         self._note(changes)
         return self.serializer.record(changes)
 
-    def save(self, bucket: int, chunk: int) -> Appended:
-        """What the log of *bucket* is to have at the end of *chunk*, with which an epoch ends.
+    def end_epoch(self, chunk: int) -> bool:
+        """Pack what changed until the end of *chunk*, with which an epoch ends, for `save`.
 
-        If nothing has changed, it is a head that says how new the log is.
+        Returns:
+            Whether that was still to be done.
 
         Raises:
             RuntimeFailure: An entity cannot be saved.
         """
-        if self._answers is None:
-            self._answers = self._appended(chunk)
-        answer = self._answers.pop(bucket, None)
-        if answer is None:
-            answer = Appended(replace(self._heads[bucket], at=chunk), b"")
-        self._heads[bucket] = answer.head
-        return answer
-
-    def begin_epoch(self) -> None:
-        """Count changes from here: those before are in the state store."""
+        if chunk == self._ended:
+            return False
+        self._to_save, self._ended = self._appended(chunk), chunk
         for keys in (*self._changed, *self._forgotten):
             keys.clear()
         self.others.saved()
-        self._answers = None
-        self.log_bytes = sum(head.log_bytes for head in self._heads.values())
+        return True
+
+    def save(self, bucket: int) -> Appended:
+        """What the log of *bucket* is to have at the end of the epoch that has ended.
+
+        If nothing has changed, it is a head that says how new the log is.
+        """
+        assert self._ended is not None
+        before = self._heads[bucket]
+        saved = self._to_save.pop(bucket, None) or Appended(replace(before, at=self._ended), b"")
+        self._heads[bucket] = saved.head
+        self.log_bytes += saved.head.log_bytes - before.log_bytes
+        return saved
 
     def size(self) -> Sequence[int]:
         """Numbers of entities by state partition, and the bytes of all logs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import select
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -34,9 +35,9 @@ from wallaroo.engine.spark.slots import slots_for
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.chunk_messages import (
     BEGIN,
+    END,
     LEVEL,
     READER,
-    TASK,
     CheckpointPosition,
     NextLevel,
     Report,
@@ -65,6 +66,9 @@ class Reader:
         self._program = program
         self._gateway = gateway
         self._java = java
+        self._poll = select.poll()
+        for connection in (gateway, java):
+            self._poll.register(connection.fileno(), select.POLLIN)
         self._partition_of = job.partition_of()
         self._slots = slots_for(job.partitions)
         """For each partition, a number that Spark sends to it."""
@@ -72,21 +76,25 @@ class Reader:
         self._router = Router(program, self._results)
         self._housekeeping = Housekeeping()
         self._files = None if job.files is None else SharedFiles(job.files)
+        self._start = CheckpointPosition()
+        """Where the epoch of the next chunk begins; Spark may still be on its way there."""
+        self._noted: int | None = None
+        """The last chunk before it, if that is noted in the checkpoint."""
         self._kept: dict[tuple[int, int], dict[int, list[bytes]]] = {}
         """What goes to later levels, by chunk and level, and by partition."""
 
     def run(self) -> None:
         """Run epoch after epoch, until Java or the gateway is gone."""
-        begun = False
-        while (start := self._java.receive()) is not None:
-            if not begun:
-                begun = True
-                self._open(start)
+        start = self._java.receive()
+        if start is not None:
+            self._open(start)
+        while start is not None:
             run = (self._job.checkpoint / "metadata").read_text()
-            place = CheckpointPosition.from_json(start)
+            self._start = CheckpointPosition.from_json(start)
             fault("reader-before-begin")
-            self._gateway.send(pack_json(BEGIN, [run, bool(self._program.timed), *place]))
-            self._run_epoch(place)
+            self._gateway.send(pack_json(BEGIN, [run, bool(self._program.timed), *self._start]))
+            self._run_epoch()
+            start = self._next_start()
 
     def _open(self, start: bytes) -> None:
         """Let the partitions read their state, as of *start*."""
@@ -96,45 +104,70 @@ class Reader:
         for slot in self._slots:
             self._java.send(pack_slot(slot), APPLY, start)
 
-    def _run_epoch(self, start: CheckpointPosition) -> None:
-        noted = False
-        while (frame := self._gateway.receive()) is not None:
-            if frame[:1] == TASK:
-                if not noted:
-                    note_begun(self._job.checkpoint, start)
-                    noted = True
-                self._run_task(task_in(frame))
-                self._housekeeping.between_chunks()
-                continue
-            if frame[:1] == LEVEL:
-                self._hand_on(next_in(frame))
-                continue
-            chunk = CheckpointPosition.from_json(frame[1:]).chunk
-            if chunk == start.chunk:  # what a killed driver has begun was not published
-                note_ended(self._job.checkpoint)
-            for bucket, slot in enumerate(self._job.slots):
-                self._java.send(pack_slot(slot), pack_bucket(SAVE, bucket, chunk))
-                fault("reader-in-save")
-            self._java.send(pack_slot(END_OF_EPOCH), frame[1:])
+    def _run_epoch(self) -> None:
+        while (frame := self._gateway.receive()) is not None and frame[:1] != END:
+            self._take(frame)
+        if frame is None:
+            raise EOFError
+        end = CheckpointPosition.from_json(frame[1:])
+        if end.chunk == self._start.chunk:  # what a killed driver has begun was not published
+            note_ended(self._job.checkpoint)
+            self._noted = None
+        for bucket, slot in enumerate(self._job.slots):
+            self._java.send(pack_slot(slot), pack_bucket(SAVE, bucket, end.chunk))
+            fault("reader-in-save")
+        self._java.send(pack_slot(END_OF_EPOCH), frame[1:])
+        self._start = end
+
+    def _next_start(self) -> bytes | None:
+        """Run chunks that are direct until Java begins the next epoch; None if it is gone."""
+        java = self._java.fileno()
+        while True:
+            frame = next(self._gateway.arrived(), None)
+            if frame is not None:
+                self._take(frame)
+            if java in {ready for ready, _ in self._poll.poll(None if frame is None else 0)}:
+                return self._java.receive()
+
+    def _take(self, frame: bytes) -> None:
+        if frame[:1] == LEVEL:
+            self._hand_on(next_in(frame))
             return
-        raise EOFError
+        if self._noted != self._start.chunk:
+            self._noted = self._start.chunk
+            note_begun(self._job.checkpoint, self._start)
+        self._run_task(task_in(frame))
+        self._housekeeping.between_chunks()
 
     def _run_task(self, task: Task) -> None:
-        by_level: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
         WORK.begin(str(task.start))
-        for packed in self._route(task):
-            partition = self._partition_of[packed.bucket]
-            by_level[packed.level][partition].append(packed.blob)
+        routed, partition_of = self._route(task), self._partition_of
+        expected, sent = dict[int, list[int]](), list[Packed]()
+        if task.direct:
+            sent = [packed._replace(bucket=partition_of[packed.bucket]) for packed in routed]
+        else:
+            expected = self._send_first(task, routed)
+        if self._files is None:
+            self._housekeeping.report_time(READER, self._results.metrics)
+        outputs, tally = self._results.take()
+        report = Report(task.number, outputs, tally, partitions=expected, sent=sent)
+        fault("reader-before-report")
+        self._gateway.send(*pack_report(report))
+
+    def _send_first(self, task: Task, routed: Sequence[Packed]) -> dict[int, list[int]]:
+        """Let partitions run the first level of a chunk, and keep what is for later ones.
+
+        Returns:
+            The partitions of each level.
+        """
+        by_level: dict[int, dict[int, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+        for level, bucket, blob in routed:
+            by_level[level][self._partition_of[bucket]].append(blob)
         expected = {level: list(of_level) for level, of_level in by_level.items()}
         self._send(task.number, 1, by_level.pop(1, {}), isolates=task.isolates)
         for level, of_level in by_level.items():
             self._kept[task.number, level] = of_level
-        if self._files is None:
-            self._housekeeping.report_time(READER, self._results.metrics)
-        outputs, tally = self._results.take()
-        report = Report(task.number, outputs, tally, partitions=expected)
-        fault("reader-before-report")
-        self._gateway.send(*pack_report(report))
+        return expected
 
     def _hand_on(self, following: NextLevel) -> None:
         """Let partitions run the next level of a chunk."""

@@ -4,7 +4,8 @@ The gateway hands chunks to the process of the first stage, one after the other,
 reports of all processes. Chunks that all have reported are published, in order, in one record of
 the log. Few chunks are under way at a time: so they grow with the load. What partitions send each
 other for a later level of a chunk goes through the gateway. An epoch ends when all chunks are
-published; Spark then takes over what they changed.
+published; Spark then takes over what they changed. Until the next one begins there is no shuffle,
+and chunks are *direct*: what the first stage makes of them goes through the gateway as well.
 
 All of it runs in the gateway's event loop, which waits for nobody: `step` does what can be done.
 """
@@ -47,6 +48,7 @@ from wallaroo.wire.chunk_messages import (
     REPORT,
     CheckpointPosition,
     Hello,
+    NextLevel,
     Report,
     Task,
     json_in,
@@ -112,6 +114,8 @@ class ChunkRun:
         """Where the epoch begins; everything before is in Spark's state store."""
         self._open = False
         """Whether an epoch is under way that takes chunks."""
+        self._direct = False
+        """Whether chunks are direct."""
         self._next = 0
         """Offset of the first message of the next chunk."""
         self._asked = 0
@@ -174,7 +178,7 @@ class ChunkRun:
 
     def _take_report(self, role: int, report: Report) -> None:
         for following in self._flights.report(role, report):
-            self._processes[READER].send(pack_next(following))
+            self._begin_level(following)
         if role >= 0:
             self._spacing.saved(report.saving_s)
         if self._flights.has_finished():
@@ -182,6 +186,14 @@ class ChunkRun:
                 self._store.writer.wake()
         else:
             self.step()
+
+    def _begin_level(self, following: NextLevel) -> None:
+        if not following.direct:
+            self._processes[READER].send(pack_next(following))
+            return
+        for partition, blobs in following.sent.items():
+            to_one = following._replace(sent={partition: blobs})
+            self._processes[partition].send(pack_next(to_one))
 
     def _obey(self, kind: bytes, frame: bytes) -> None:
         """Do what the driver requests."""
@@ -278,7 +290,7 @@ class ChunkRun:
                 self._ticks.ask_at_once()
         self._begun, self._open = place, True
         # a run before may have handed out any number of them
-        resumes = self._next > place.offset
+        resumes = first and self._next > place.offset
         if not first:
             self._reports.epoch_ended(self._epoch.stood_s)
         self._epoch.begin(self._pace.journal_bytes if resumes else 0)
@@ -295,15 +307,19 @@ class ChunkRun:
 
     def _end_epoch(self) -> None:
         """Let Spark have it, once all that is under way is published."""
-        self._epoch.stands()
+        self._epoch.ends()
         if self._flights.unpublished:
             return
         answered, self._asked = self._asked, 0
         place = CheckpointPosition(self._next, self._flights.last, self._journal.opening)
         if place.chunk != self._begun.chunk or self._epoch.is_first:
             self._open, self._answers = False, answered
+            self._direct = not answered  # a driver that asks has Spark keep all, and may stop
+            self._epoch.handed_over()
             fault("chunks-before-epoch-end")
-            self._processes[READER].send(END, place.to_json().encode())
+            for role, peer in self._processes.items():
+                if role != DRIVER:
+                    peer.send(END, place.to_json().encode())
             fault("chunks-after-epoch-end")
         else:  # Spark has all
             self._answer(answered)
@@ -323,11 +339,15 @@ class ChunkRun:
         self._guarded(self._step)
 
     def _step(self) -> None:
-        while self._open and self._has_room():
-            if self._is_epoch_over():
-                self._end_epoch()
-                return
-            self._epoch.goes_on()
+        while (self._open or self._direct) and self._has_room():
+            if self._open:
+                if self._direct and self._flights.has_direct:
+                    return  # they reach the partitions before what Spark's shuffle carries
+                self._direct = False
+                if self._is_epoch_over():
+                    self._end_epoch()
+                    return
+                self._epoch.goes_on()
             left_s = self._left_s()
             if left_s is None:
                 return
@@ -349,10 +369,12 @@ class ChunkRun:
         if self._epoch.takes_long():
             log.warning(
                 "epoch takes long to end",
-                seconds=round(self._epoch.stood_s),
+                seconds=round(self._epoch.ending_s),
                 reason="Spark has not saved the state: its disk or object store is slow or away, "
                 "or a step is slow",
-                messages="wait",
+                messages="are processed meanwhile, until the log is full"
+                if self._direct
+                else "wait",
             )
         self.step()
 
@@ -398,11 +420,12 @@ class ChunkRun:
         self._spacing.handed_out()
         start, self._next = self._next, blocks[-1].end
         suspect = start < self._resumes.suspect_until
-        number = self._flights.begin(self._next, size, isolates=suspect)
+        direct = self._direct
+        number = self._flights.begin(self._next, size, isolates=suspect, direct=direct)
         self._ticks.handed_out(number, blocks)
         self._epoch.handed_out(size)
         self._reports.handed_out(blocks)
-        task = Task(number, start, self._next, suspect, gathered(blocks))
+        task = Task(number, start, self._next, suspect, direct, gathered(blocks))
         self._processes[READER].send(pack_task(task))
         return True
 
@@ -438,6 +461,8 @@ class ChunkRun:
         self._flights.published(len(chunks))
         self._look_ups.published(chunks)
         self._epoch.published(sum(chunk.size for chunk in chunks))
+        if self._direct:
+            self._epoch.flows()
         if not self._closed:
             self._ticks.published(chunks[-1].number, tally)
             self._report()

@@ -1,4 +1,4 @@
-"""The end of an epoch: Spark takes over its changes, and the stream stands still meanwhile."""
+"""The end of an epoch: Spark takes over its changes, while chunks of the next one may run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from wallaroo.gateway.chunks.pace import Pace
 
 LONG_S = 10.0
-"""Seconds for which the stream may stand still at the end of an epoch before the log says so."""
+"""Seconds that the end of an epoch may take before the log says so."""
 _FREED_PART = 2
 """An epoch that ends because of the journal frees one part of so many of the journal's share."""
 
@@ -47,7 +47,9 @@ class EpochTimer:
         """Bytes of messages that were handed out in this epoch, at most."""
         self._published_bytes = 0
         """Bytes of outputs and changed entities that were published in it."""
-        self._stands_since: float | None = None
+        self._ending_since: float | None = None
+        self._stood_s: float | None = None
+        """For how long the stream has stood still at the end of the epoch; None while it does."""
         self._is_told = False
 
     @property
@@ -62,27 +64,41 @@ class EpochTimer:
             handed_bytes: Bytes of messages that an earlier run has handed out in it, at most.
         """
         self._epochs += 1
-        self._began_at, self._handed_bytes = self._clock(), handed_bytes
-        self._published_bytes = 0
-        self._stands_since = None
+        self._began_at = self._clock()
+        self._handed_bytes += handed_bytes
+        self._ending_since = None
 
-    def stands(self) -> None:
-        """Note that the stream stands still until the epoch has ended, if it is not noted yet."""
-        if self._stands_since is None:
-            self._stands_since, self._is_told = self._clock(), False
+    def ends(self) -> None:
+        """Note that the epoch is to end, and that the stream stands still, if not noted yet."""
+        if self._ending_since is None:
+            self._ending_since, self._stood_s, self._is_told = self._clock(), None, False
 
     def goes_on(self) -> None:
-        """Note that the stream does not stand still."""
-        self._stands_since = None
+        """Note that the epoch is not to end yet."""
+        self._ending_since = None
+
+    def handed_over(self) -> None:
+        """Note that Spark is to take over the changes: what follows is of the next epoch."""
+        self._handed_bytes = self._published_bytes = 0
+
+    def flows(self) -> None:
+        """Note that the stream does not stand still, although the epoch has not ended yet."""
+        if self._stood_s is None:
+            self._stood_s = self.ending_s
+
+    @property
+    def ending_s(self) -> float:
+        """Seconds since the epoch was to end."""
+        return 0.0 if self._ending_since is None else self._clock() - self._ending_since
 
     @property
     def stood_s(self) -> float:
-        """Seconds for which the stream has stood still until now."""
-        return 0.0 if self._stands_since is None else self._clock() - self._stands_since
+        """Seconds for which the stream has stood still, until now at most."""
+        return self.ending_s if self._stood_s is None else self._stood_s
 
     def takes_long(self) -> bool:
-        """Whether the stream has stood still for long, once for each epoch."""
-        is_new = self.stood_s > LONG_S and not self._is_told
+        """Whether its end takes long, once for each epoch."""
+        is_new = self.ending_s > LONG_S and not self._is_told
         self._is_told = self._is_told or is_new
         return is_new
 

@@ -2,7 +2,8 @@
 
 The first stage and the first level of a chunk run as soon as it is handed out. A later level begins
 once all partitions have reported the level before it, and the chunks before have begun it: so the
-messages of a key reach every level in order of arrival.
+messages of a key reach every level in order of arrival. The first level of a chunk that is *direct*
+begins like a later one: the first stage reports what it runs.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ class _Flight:
     """Bytes of its messages."""
     began: float
     """When it was handed out, by the clock that does not run backwards."""
-    level: int = 1
-    """The level that has begun."""
+    direct: bool
+    """As in `Task`."""
+    level: int
+    """The level that has begun; 0 is the first stage."""
     is_finished: bool = False
     reports: dict[_Part, Report] = field(default_factory=dict)
     sent: dict[int, dict[int, list[bytes]]] = field(
@@ -69,7 +72,7 @@ class _Flight:
         sent = self.sent.get(self.level, {})
         if not sent and not self.expected.get(self.level):
             return None
-        return NextLevel(self.number, self.level, self.isolates, sent)
+        return NextLevel(self.number, self.level, self.isolates, sent, self.direct)
 
     def finished(self) -> FinishedChunk:
         """All that was reported."""
@@ -127,11 +130,19 @@ class Flights:
         """How many chunks are not published."""
         return len(self._flights) + self._publishing
 
-    def begin(self, end: int, size: int = 0, *, isolates: bool = False) -> int:
+    @property
+    def has_direct(self) -> bool:
+        """Whether a chunk that is direct is not reported in full."""
+        return any(flight.direct and not flight.is_finished for flight in self._flights)
+
+    def begin(
+        self, end: int, size: int = 0, *, isolates: bool = False, direct: bool = False
+    ) -> int:
         """Note a new chunk of *size* bytes, up to offset *end*; its number."""
         self._number += 1
         self.under_way_bytes += size
-        self._flights.append(_Flight(self._number, end, isolates, size, time.monotonic()))
+        began, level = time.monotonic(), 0 if direct else 1
+        self._flights.append(_Flight(self._number, end, isolates, size, began, direct, level))
         return self._number
 
     def report(self, role: int, report: Report) -> Sequence[NextLevel]:
