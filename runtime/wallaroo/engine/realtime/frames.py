@@ -7,11 +7,11 @@ A frame is
 * from Java to the first stage: the position from which an epoch begins, as JSON;
 * to a partition, by its first byte: `m` frames for processes on its machine, each behind the number
   of its partition and its length, which Java hands out; `c` a chunk, `p` the beginning of the
-  content of the next chunk, `f` the name of a file that has one; `a` the position from which
-  changes apply, `o` a bucket to open, followed by the head of its log (`h`), its rows (`r`) and
-  their end (`d`), `e` a bucket whose changes are to be saved, and the last chunk of the epoch; the
-  partition answers with the head that its log is to have, and with a frame for each row that is to
-  be added.
+  content of the next chunk, `f` the name of a file that has one; `y` the number of the chunk after
+  which an epoch begins, which only shows that frames arrive; `a` the position from which changes
+  apply, `o` a bucket to open, followed by the head of its log (`h`), its rows (`r`) and their end
+  (`d`), `e` a bucket whose changes are to be saved, and the last chunk of the epoch; the partition
+  answers with the head that its log is to have, and with a frame for each row that is to be added.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _LOG = struct.Struct(">qqq")
 _ADDED = struct.Struct(">?I")
 _PLACE = struct.Struct(">q")
 _FOR = struct.Struct(">II")
-MANY, CHUNK, PART, FILE, APPLY, OPEN, SAVE = b"m", b"c", b"p", b"f", b"a", b"o", b"e"
+MANY, CHUNK, PART, FILE, PROBE = b"m", b"c", b"p", b"f", b"y"
+APPLY, OPEN, SAVE = b"a", b"o", b"e"
 """First bytes of frames to a partition."""
 HEAD, ROW, DONE = b"h", b"r", b"d"
 """First bytes of frames with the log of a bucket."""

@@ -24,6 +24,7 @@ from wallaroo.engine.realtime.frames import (
     HEAD,
     OPEN,
     PART,
+    PROBE,
     SAVE,
     bucket_in,
     chunk_in,
@@ -44,6 +45,7 @@ from wallaroo.wire.chunk_messages import (
     CHANGES,
     END,
     LEVEL,
+    READY,
     RECORD,
     CheckpointPosition,
     NextLevel,
@@ -108,6 +110,8 @@ class Partition:
                 self._end_epoch(chunk_of(frame))  # if Java was faster
                 fault("partition-in-save")
                 send_appended(self._java, self._state.save(bucket_in(frame)))
+            elif kind == PROBE:
+                self._gateway.send(READY, frame[1:])
             elif kind == PART:
                 self._parts.append(frame[1:])
             elif kind == OPEN:

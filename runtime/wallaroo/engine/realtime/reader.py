@@ -21,6 +21,7 @@ from wallaroo.engine.realtime.frames import (
     MANY,
     OPEN,
     PART,
+    PROBE,
     SAVE,
     cut,
     pack_bucket,
@@ -93,6 +94,7 @@ class Reader:
             self._start = CheckpointPosition.from_json(start)
             fault("reader-before-begin")
             self._gateway.send(pack_json(BEGIN, [run, bool(self._program.timed), *self._start]))
+            self._probe()
             self._run_epoch()
             start = self._next_start()
 
@@ -103,6 +105,14 @@ class Reader:
         fault("reader-in-open")
         for slot in self._slots:
             self._java.send(pack_slot(slot), APPLY, start)
+
+    def _probe(self) -> None:
+        """Let partitions report that what is sent reaches them, which takes Spark a moment."""
+        frames: dict[bytes, list[bytes]] = defaultdict(list)
+        for partition in range(self._job.partitions):
+            probe = pack_for(partition, PROBE, b"%d" % self._start.chunk)
+            frames[self._slot_of(partition)].append(probe)
+        self._send_to_java(frames)
 
     def _run_epoch(self) -> None:
         while (frame := self._gateway.receive()) is not None and frame[:1] != END:
@@ -187,13 +197,19 @@ class Reader:
                 name = f"{number}-{level}-{partition}"
                 if self._files.put(name, content):
                     kind, content = FILE, name.encode()
-            # on one machine, one task of Spark is woken, which hands out the frames of all
-            slot = pack_slot(self._slots[partition if self._files is None else 0])
+            slot = self._slot_of(partition)
             ahead, last = cut(content)
             for part in ahead:
                 self._java.send(slot, MANY, pack_for(partition, PART, part))
             head = pack_chunk(kind, number, level, isolates=isolates)
             frames[slot].append(pack_for(partition, head, last))
+        self._send_to_java(frames)
+
+    def _slot_of(self, partition: int) -> bytes:
+        # on one machine, one task of Spark is woken, which hands out the frames of all
+        return pack_slot(self._slots[partition if self._files is None else 0])
+
+    def _send_to_java(self, frames: Mapping[bytes, Sequence[bytes]]) -> None:
         for slot, together in frames.items():
             self._java.send(slot, MANY, *together)
 

@@ -4,8 +4,8 @@ The gateway hands chunks to the process of the first stage, one after the other,
 reports of all processes. Chunks that all have reported are published, in order, in one record of
 the log. Few chunks are under way at a time: so they grow with the load. What partitions send each
 other for a later level of a chunk goes through the gateway. An epoch ends when all chunks are
-published; Spark then takes over what they changed. Until the next one begins there is no shuffle,
-and chunks are *direct*: what the first stage makes of them goes through the gateway as well.
+published; Spark then takes over what they changed. Until its shuffle runs for the next epoch,
+chunks are *direct*: what the first stage makes of them goes through the gateway as well.
 
 All of it runs in the gateway's event loop, which waits for nobody: `step` does what can be done.
 """
@@ -44,6 +44,7 @@ from wallaroo.wire.chunk_messages import (
     FINISH,
     HOLD,
     READER,
+    READY,
     RELEASE,
     REPORT,
     CheckpointPosition,
@@ -116,6 +117,8 @@ class ChunkRun:
         """Whether an epoch is under way that takes chunks."""
         self._direct = False
         """Whether chunks are direct."""
+        self._reached: dict[int, int] = {}
+        """By partition: the chunk before the last epoch in which Spark's shuffle has reached it."""
         self._next = 0
         """Offset of the first message of the next chunk."""
         self._asked = 0
@@ -166,6 +169,9 @@ class ChunkRun:
             begin = functools.partial(self._begin, query, CheckpointPosition(*place), timed=timed)
             with self._store.writer.changed:  # Spark may keep at once what a run before published
                 self._store.writer.once_durable(functools.partial(self._guarded, begin))
+        elif kind == READY and role >= 0:
+            self._reached[role] = json_in(frame)
+            self.step()
         elif kind == CHANGES and role >= 0:
             self._changes.begin(role, self._processes[role], *json_in(frame))
         elif kind == DAMAGED:
@@ -340,7 +346,7 @@ class ChunkRun:
 
     def _step(self) -> None:
         while (self._open or self._direct) and self._has_room():
-            if self._open:
+            if self._open and not (self._direct and self._lacks_shuffle()):
                 if self._direct and self._flights.has_direct:
                     return  # they reach the partitions before what Spark's shuffle carries
                 self._direct = False
@@ -357,6 +363,11 @@ class ChunkRun:
                 return
             if not self._hand_out():
                 return
+
+    def _lacks_shuffle(self) -> bool:
+        """Whether the epoch has just begun, and Spark's shuffle does not reach all partitions."""
+        before = self._begun.chunk
+        return any(role >= 0 and self._reached.get(role) != before for role in self._roles)
 
     def _step_now(self) -> None:
         self._soon = None
