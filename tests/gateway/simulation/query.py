@@ -23,6 +23,7 @@ from wallaroo.wire.chunk_messages import (
     HELLO,
     LEVEL,
     READER,
+    READY,
     RECORD,
     TASK,
     CheckpointPosition,
@@ -59,6 +60,8 @@ class _Partition:
         self._query, self._number, self.state = query, number, dict(state)
         self._is_ready = False
         self._waiting: deque[Callable[[], None]] = deque()
+        self._ended: tuple[int, _State] | None = None
+        """The last chunk of an epoch, and the state at its end."""
         self.applied = 0
 
     def take(self, frame: bytes) -> None:
@@ -70,6 +73,18 @@ class _Partition:
             self._is_ready = True
             while self._waiting:
                 self._waiting.popleft()()
+        elif frame[:1] == END:
+            chunk = CheckpointPosition.from_json(frame[1:]).chunk
+            self.when_ready(functools.partial(self.state_at_end, chunk))
+        elif frame[:1] == LEVEL:
+            number, level, _, sent, _ = next_in(frame)
+            self.when_ready(functools.partial(self.run, number, level, list(sent[self._number])))
+
+    def state_at_end(self, chunk: int) -> _State:
+        """The state at the end of an epoch, of which *chunk* was the last one."""
+        if self._ended is None or self._ended[0] != chunk:
+            self._ended = chunk, dict(self.state)
+        return self._ended[1]
 
     def when_ready(self, do: Callable[[], None]) -> None:
         """Do something, once it has its state."""
@@ -135,7 +150,8 @@ class Query:
         self.committing: Checkpoint | None = None
         """What Spark is about to have."""
         self.windows: Counter[str] = Counter()
-        self._kept: dict[tuple[int, int], dict[int, list[bytes]]] = {}
+        self._direct = 0
+        """Direct chunks since an epoch began."""
         self._processes = [
             _Partition(self, number, state) for number, state in enumerate(checkpoint.states)
         ]
@@ -154,6 +170,7 @@ class Query:
         if not self.is_alive:
             return
         self.is_alive = False
+        self.windows["killed with direct chunks"] += self._direct > 0
         for wire in self._spark:
             wire.cut()
         for role, peer in self._peers.items():
@@ -201,7 +218,11 @@ class Query:
     # --- the first stage, and Spark --------------------------------------------------------------
 
     def _begin(self, place: CheckpointPosition) -> None:
+        self._direct = 0
         self._tell(READER, pack_json(BEGIN, [NAME, False, *place]))
+        for partition, wire in enumerate(self._spark):
+            ready = functools.partial(self._tell, partition, pack_json(READY, place.chunk))
+            wire.send(self._processes[partition].when_ready, ready)
 
     def _take(self, frame: bytes) -> None:
         if frame[:1] == TASK:
@@ -211,14 +232,20 @@ class Query:
                 for key, stream, message in MESSAGE.iter_unpack(block.data):
                     packed = OUTPUT.pack(key, stream, message, 0, key % GROUPS, 0)
                     parts[key % self.partitions] += packed
+            if task.direct:
+                self.windows["direct chunk"] += 1
+                self._direct += 1
+                sent = [Packed(1, partition, bytes(blob)) for partition, blob in parts.items()]
+                self.report(READER, Report(task.number, [], Tally(), sent=sent))
+                return
             for partition, blob in parts.items():
                 self._hand_on(task.number, 1, {partition: [bytes(blob)]})
             expected = {1: list(parts)} if parts else {}
             self.report(READER, Report(task.number, [], Tally(), partitions=expected))
         elif frame[:1] == LEVEL:
             following = next_in(frame)
-            sent = {partition: list(blobs) for partition, blobs in following.sent.items()}
-            self._hand_on(following.number, following.level, sent)
+            later = {partition: list(blobs) for partition, blobs in following.sent.items()}
+            self._hand_on(following.number, following.level, later)
         elif frame[:1] == END:
             place = CheckpointPosition.from_json(frame[1:])
             self._saved = []
@@ -233,7 +260,8 @@ class Query:
             self._spark[partition].send(process.when_ready, run)
 
     def _save(self, partition: int, place: CheckpointPosition) -> None:
-        self._saved.append({"at": partition, **self._processes[partition].state})
+        saved = self._processes[partition].state_at_end(place.chunk)
+        self._saved.append({"at": partition, **saved})
         if len(self._saved) == self.partitions:
             states = sorted(self._saved, key=lambda state: state["at"])
             for state in states:

@@ -28,6 +28,8 @@ WINDOWS = (
     "crash in sync_directory",
     "changes applied",
     "committed after its end",
+    "direct chunk",
+    "killed with direct chunks",
     "output repeated",
     "segments let go",
     "write cut short",

@@ -383,9 +383,7 @@ class ChunkRun:
                 seconds=round(self._epoch.ending_s),
                 reason="Spark has not saved the state: its disk or object store is slow or away, "
                 "or a step is slow",
-                messages="are processed meanwhile, until the log is full"
-                if self._direct
-                else "wait",
+                messages="wait" if self._epoch.stands else "are processed meanwhile",
             )
         self.step()
 

@@ -36,6 +36,13 @@ class EpochTimer:
         >>> epoch.published(2 * 1024**3)
         >>> epoch.is_over(quiet_s=0.0, has_chunks=True, journal_bytes=0)
         True
+        >>> epoch.ends()
+        >>> epoch.handed_over()  # Spark takes over the changes
+        >>> now[0] += 0.01
+        >>> epoch.flows()  # a chunk of the next epoch is published
+        >>> now[0] += 5.0
+        >>> round(epoch.stood_s, 6), round(epoch.ending_s, 6)
+        (0.01, 5.01)
     """
 
     def __init__(self, pace: Pace, clock: Callable[[], float] = time.monotonic) -> None:
@@ -85,6 +92,11 @@ class EpochTimer:
         """Note that the stream does not stand still, although the epoch has not ended yet."""
         if self._stood_s is None:
             self._stood_s = self.ending_s
+
+    @property
+    def stands(self) -> bool:
+        """Whether the stream stands still because the epoch ends."""
+        return self._ending_since is not None and self._stood_s is None
 
     @property
     def ending_s(self) -> float:
