@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import MutableMapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,13 +25,19 @@ from wallaroo.wire.chunk_messages import (
     DONE,
     DRIVER,
     END,
+    FINISH,
     READER,
+    READY,
     RECORD,
     CheckpointPosition,
     Hello,
+    Report,
+    next_in,
     pack_json,
+    pack_report,
+    task_in,
 )
-from wallaroo.wire.records import Tally
+from wallaroo.wire.records import Packed, Tally
 
 
 class _Peer:
@@ -43,6 +50,9 @@ class _Peer:
         self.sent.append(b"".join(parts))
 
     async def drained(self) -> bool:
+        return True
+
+    def is_ready(self) -> bool:
         return True
 
     def abort(self) -> None:
@@ -175,3 +185,89 @@ def test_an_epoch_whose_end_takes_long_is_told_once(
     (event,) = asyncio.run(run())
     assert event["log_level"] == "warning"
     assert "object store is slow or away" in event["reason"]
+
+
+class _Between:
+    """A run of one partition, of which the gateway's peers keep what they are sent."""
+
+    def __init__(self, directory: Path, pace: Pace) -> None:
+        self.store = Store(directory, schedule=lambda: None)
+        self.run = run_of(self.store, [], pace)
+        self.store.on_gather = self.run.publish
+        self.reader, self.partition = _Peer(), _Peer()
+        for role, peer in ((READER, self.reader), (DRIVER, _Peer()), (0, self.partition)):
+            self.run.join(role, cast("Any", peer))
+
+    async def begin(self, chunk: int) -> None:
+        """Let an epoch begin, to whose beginning each chunk has had one message."""
+        place = CheckpointPosition(chunk, chunk, self.store.journal.opening)
+        self.run.receive(READER, pack_json(BEGIN, ["query", False, *place]))
+        log = self.store.writer.log
+        while log.durable < log.next - 1:
+            self.store.turn()
+            await asyncio.sleep(0.001)
+
+    def submit(self) -> bytes:
+        """Submit a message; what the first stage was sent last."""
+        self.store.journal.submit(0, 1, b"message")
+        self.step()
+        return self.reader.sent[-1]
+
+    def process(self, frame: bytes) -> bytes:
+        """Report the chunk in a *frame*; what the first stage was sent last."""
+        task, packed = task_in(frame), Packed(1, 0, b"packed")
+        made = {"sent": [packed]} if task.direct else {"partitions": {1: [0]}}
+        self.report(READER, Report(task.number, [], Tally(), **made))
+        self.report(0, Report(task.number, [], Tally(), level=1))
+        self.step()
+        return self.reader.sent[-1]
+
+    def report(self, role: int, report: Report) -> None:
+        self.run.receive(role, b"".join(pack_report(report)))
+
+    def step(self) -> None:
+        self.store.turn()
+        self.run.step()
+
+    def close(self) -> None:
+        self.run.close()
+        self.store.close()
+
+
+_SHORT = Pace(epoch_first_s=60.0, epoch_most_s=0.0, gap_s=0.0)
+"""Each epoch but the first ends with its first chunk."""
+
+
+def test_chunks_are_direct_until_the_shuffle_of_the_next_epoch_runs(tmp_path: Path) -> None:
+    async def run() -> None:
+        between = _Between(tmp_path, replace(_SHORT, epoch_first_s=0.0))
+        await between.begin(0)
+        assert between.reader.sent == between.partition.sent
+        assert between.partition.sent[-1][:1] == END
+        first = between.submit()
+        assert task_in(first).direct
+        between.process(first)
+        assert next_in(between.partition.sent[-1]).sent == {0: [b"packed"]}
+        await between.begin(0)
+        second = between.submit()
+        assert task_in(second).direct  # the shuffle does not reach the partition
+        between.run.receive(0, pack_json(READY, 0))
+        assert between.submit() == second  # the next one would overtake it
+        assert between.process(second)[:1] == END
+        between.close()
+
+    asyncio.run(run())
+
+
+def test_no_chunk_follows_an_end_that_the_driver_asked_for(tmp_path: Path) -> None:
+    async def run() -> None:
+        between = _Between(tmp_path, _SHORT)
+        await between.begin(0)
+        between.process(between.submit())
+        between.run.receive(DRIVER, pack_json(FINISH, 1))  # it may be about to stop
+        assert between.submit()[:1] == END
+        await between.begin(1)
+        assert not task_in(between.reader.sent[-1]).direct
+        between.close()
+
+    asyncio.run(run())
