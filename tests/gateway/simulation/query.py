@@ -59,7 +59,7 @@ class _Partition:
     def __init__(self, query: Query, number: int, state: _State) -> None:
         self._query, self._number, self.state = query, number, dict(state)
         self._is_ready = False
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[Callable[[], object]] = deque()
         self._ended: tuple[int, _State] | None = None
         """The last chunk of an epoch, and the state at its end."""
         self.applied = 0
@@ -86,7 +86,7 @@ class _Partition:
             self._ended = chunk, dict(self.state)
         return self._ended[1]
 
-    def when_ready(self, do: Callable[[], None]) -> None:
+    def when_ready(self, do: Callable[[], object]) -> None:
         """Do something, once it has its state."""
         if self._is_ready:
             do()
