@@ -33,9 +33,11 @@ GATEWAY_PLACES = (
 )
 PROCESS_PLACES = (
     "reader-before-report",
+    "reader-in-direct",
     "reader-in-save",
     "partition-before-report",
     REPORTED,
+    "partition-in-direct",
     "partition-in-save",
 )
 START_PLACES = (

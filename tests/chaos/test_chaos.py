@@ -55,6 +55,7 @@ SHORT = [
 SHORT_AT_SEAMS = [
     "kill the gateway",
     "kill at chunks-before-publish",
+    "kill at partition-in-direct",
     "kill at partition-in-save",
     "kill at chunks-before-forget",
     "kill at partition-in-apply",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,29 @@ def test_changes_are_not_told_in_part(tmp_path: Path) -> None:
             wait_until(lambda: first_chunk(tmp_path) > 5, "the release of segments")
             assert published_changes(log, "run", 3) is None
             assert published_changes(log, "run", 9) == []
+
+
+def test_segments_are_removed_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "Log", partial(Log, segment_bytes=2_000))
+    monkeypatch.setattr(store_module, "_RELEASE_EVERY_S", 0.0)
+    store = store_module.Store(tmp_path, schedule=lambda: None)
+    for number in range(1, 30):
+        store.outbox.publish("run", [chunk(number, (0, bytes(500)))])
+        store.turn()
+    store.outbox.forget("run", 29)
+    left = [len(segments(tmp_path))]
+
+    def is_alone() -> bool:
+        store.turn()
+        left.append(len(segments(tmp_path)))
+        return left[-1] == 1
+
+    wait_until(is_alone, "the release of segments")
+    store.close()
+    assert left[0] > 5
+    assert all(before - after in {0, 1} for before, after in pairwise(left))
 
 
 def test_changes_that_are_damaged_are_not_left_out(log: Path) -> None:

@@ -128,7 +128,6 @@ class Partition:
         """Pack what Spark is to save, and note it for commands, before another chunk runs."""
         if self._state.end_epoch(chunk):
             note(self._checkpoint, self._number, self._partitions, chunk, self._state)
-            fault("partition-after-note")
 
     def _open(self, bucket: int) -> None:
         head, rows = None, list[LogRow]()
@@ -169,6 +168,7 @@ class Partition:
         self._run(number, level, marshal.loads(content), isolates=isolates)
 
     def _run_direct(self, following: NextLevel) -> None:
+        fault("partition-in-direct")
         blobs = list(following.sent[self._number])
         self._run(following.number, following.level, blobs, isolates=following.isolates)
 

@@ -154,6 +154,7 @@ class Reader:
         routed, partition_of = self._route(task), self._partition_of
         expected, sent = dict[int, list[int]](), list[Packed]()
         if task.direct:
+            fault("reader-in-direct")
             sent = [packed._replace(bucket=partition_of[packed.bucket]) for packed in routed]
         else:
             expected = self._send_first(task, routed)
