@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 OnPublished = Callable[[News], None]
 """Called with what was published, in a thread of the engine; must be quick."""
+_LOOK_EVERY_S = 1.0
+"""Pause between two questions to Java whether the query runs, which cost a millisecond together: if
+one of its processes ends, the gateway says so at once."""
 _REASON_S = 3.0
 """Time for Spark to report why a query ends that the gateway has cut off."""
 _ENDED = re.compile(r"process (-?\d+) ended: (-?\d+)")
@@ -67,6 +70,8 @@ class RealTimeQuery:
         self._kills = MemoryKills()
         self._cut_off_at: float | None = None
         """When the gateway was found to have cut it off."""
+        self._look_at = 0.0
+        """When to ask Java again."""
         hello = Hello(job.claim, job.attempt, DRIVER, job.partitions)
         try:
             self._feed = Feed(job.gateway, hello, self._on_news)
@@ -88,12 +93,15 @@ class RealTimeQuery:
         cut_off = self._feed.failure
         if cut_off is not None and cut_off.final:
             return cut_off
+        now = time.monotonic()
+        if cut_off is None and now < self._look_at:
+            return None
+        self._look_at = now + _LOOK_EVERY_S
         if ended := str(self._agent.firstEnded()):
             return Failure(self._in_words(*map(int, ended.split())))
         if self._query.isActive():
             if cut_off is None:
                 return None
-            now = time.monotonic()
             self._cut_off_at = self._cut_off_at or now
             return cut_off if now - self._cut_off_at > _REASON_S else None
         return self._ended(cut_off)
