@@ -10,6 +10,7 @@ times the size of its entities is replaced by one record of all of them.
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -187,37 +188,38 @@ class PartitionState:
 
     def _by_bucket(self) -> dict[int, tuple[Changes, dict[tuple[int, Any], Unloaded]]]:
         """What changed since the last epoch, and what of it could not be loaded."""
-        count = len(self.serializer.partitions)
-        made: dict[int, tuple[Changes, dict[tuple[int, Any], Unloaded]]] = {}
-
-        def of(number: int, key: Any) -> tuple[Changes, dict[tuple[int, Any], Unloaded]]:
-            return made.setdefault(self._bucket_in(number, key), (Changes.none(count), {}))
-
+        count, bucket_in = len(self.serializer.partitions), self._bucket_in
+        times = self.bucket.times
+        made: dict[int, tuple[Changes, dict[tuple[int, Any], Unloaded]]]
+        made = defaultdict(lambda: (Changes.none(count), {}))
         for number, entities in enumerate(self.bucket.entities):
             for key in self._forgotten[number]:
-                of(number, key)[0].forgotten[number].add(key)
+                made[bucket_in(number, key)][0].forgotten[number].add(key)
             for key in self._changed[number]:
-                changes, unloaded = of(number, key)
-                self._add_time(changes, number, key)
+                changes, unloaded = made[bucket_in(number, key)]
+                if times:
+                    self._add_time(changes, number, key)
                 if key in entities:
                     changes.changed[number][key] = entities[key]
                 elif (one := self.bucket.unloaded.get((number, key))) is not None:
                     unloaded[number, key] = one
         for bucket in self.others.changed:
-            made.setdefault(bucket, (Changes.none(count), {}))
+            made[bucket]  # even if nothing else of it has changed
         return made
 
     def _bases(self, buckets: Iterable[int]) -> dict[int, bytes]:
         """Records of all entities of *buckets*, in one pass over those of the partition."""
-        count = len(self.serializer.partitions)
+        count, bucket_in = len(self.serializer.partitions), self._bucket_in
+        times = self.bucket.times
         chosen = {bucket: Changes.none(count) for bucket in buckets}
         if not chosen:
             return {}
         for number, entities in enumerate(self.bucket.entities):
             for key, entity in entities.items():
-                if (changes := chosen.get(self._bucket_in(number, key))) is not None:
+                if (changes := chosen.get(bucket_in(number, key))) is not None:
                     changes.changed[number][key] = entity
-                    self._add_time(changes, number, key)
+                    if times:
+                        self._add_time(changes, number, key)
         unloaded: dict[int, dict[tuple[int, Any], Unloaded]] = {bucket: {} for bucket in chosen}
         for where, one in self.bucket.unloaded.items():
             bucket = self._bucket_in(*where)
