@@ -26,6 +26,7 @@ from wallaroo.wire.chunk_messages import (
     DRIVER,
     END,
     FINISH,
+    HOLD,
     READER,
     READY,
     RECORD,
@@ -207,9 +208,9 @@ class _Between:
             self.store.turn()
             await asyncio.sleep(0.001)
 
-    def submit(self) -> bytes:
+    def submit(self, message: bytes = b"message") -> bytes:
         """Submit a message; what the first stage was sent last."""
-        self.store.journal.submit(0, 1, b"message")
+        self.store.journal.submit(0, 1, message)
         self.step()
         return self.reader.sent[-1]
 
@@ -268,6 +269,20 @@ def test_no_chunk_follows_an_end_that_the_driver_asked_for(tmp_path: Path) -> No
         assert between.submit()[:1] == END
         await between.begin(1)
         assert not task_in(between.reader.sent[-1]).direct
+        between.close()
+
+    asyncio.run(run())
+
+
+def test_direct_chunks_count_once_for_the_epoch_that_follows(tmp_path: Path) -> None:
+    async def run() -> None:
+        between = _Between(tmp_path, Pace(epoch_first_s=0.0, gap_s=0.0, journal_bytes=100))
+        await between.begin(0)
+        between.process(direct := between.submit())
+        between.run.receive(DRIVER, HOLD)
+        await between.begin(0)
+        between.run.receive(0, pack_json(READY, 0))
+        assert between.submit(bytes(200)) == direct  # no end, which would free too little
         between.close()
 
     asyncio.run(run())
