@@ -203,10 +203,7 @@ class _Between:
         """Let an epoch begin, to whose beginning each chunk has had one message."""
         place = CheckpointPosition(chunk, chunk, self.store.journal.opening)
         self.run.receive(READER, pack_json(BEGIN, ["query", False, *place]))
-        log = self.store.writer.log
-        while log.durable < log.next - 1:
-            self.store.turn()
-            await asyncio.sleep(0.001)
+        await self._settle()
 
     def submit(self, message: bytes = b"message") -> bytes:
         """Submit a message; what the first stage was sent last."""
@@ -214,14 +211,22 @@ class _Between:
         self.step()
         return self.reader.sent[-1]
 
-    def process(self, frame: bytes) -> bytes:
+    async def process(self, frame: bytes) -> bytes:
         """Report the chunk in a *frame*; what the first stage was sent last."""
         task, packed = task_in(frame), Packed(1, 0, b"packed")
         made = {"sent": [packed]} if task.direct else {"partitions": {1: [0]}}
         self.report(READER, Report(task.number, [], Tally(), **made))
         self.report(0, Report(task.number, [], Tally(), level=1))
         self.step()
+        await self._settle()
         return self.reader.sent[-1]
+
+    async def _settle(self) -> None:
+        """Wait until all is on disk, whatever waits for that."""
+        log = self.store.writer.log
+        while log.durable < log.next - 1:
+            await asyncio.sleep(0.001)
+            self.step()
 
     def report(self, role: int, report: Report) -> None:
         self.run.receive(role, b"".join(pack_report(report)))
@@ -247,14 +252,14 @@ def test_chunks_are_direct_until_the_shuffle_of_the_next_epoch_runs(tmp_path: Pa
         assert between.partition.sent[-1][:1] == END
         first = between.submit()
         assert task_in(first).direct
-        between.process(first)
+        await between.process(first)
         assert next_in(between.partition.sent[-1]).sent == {0: [b"packed"]}
         await between.begin(0)
         second = between.submit()
         assert task_in(second).direct  # the shuffle does not reach the partition
         between.run.receive(0, pack_json(READY, 0))
         assert between.submit() == second  # the next one would overtake it
-        assert between.process(second)[:1] == END
+        assert (await between.process(second))[:1] == END
         between.close()
 
     asyncio.run(run())
@@ -264,7 +269,7 @@ def test_no_chunk_follows_an_end_that_the_driver_asked_for(tmp_path: Path) -> No
     async def run() -> None:
         between = _Between(tmp_path, _SHORT)
         await between.begin(0)
-        between.process(between.submit())
+        await between.process(between.submit())
         between.run.receive(DRIVER, pack_json(FINISH, 1))  # it may be about to stop
         assert between.submit()[:1] == END
         await between.begin(1)
@@ -278,7 +283,7 @@ def test_direct_chunks_count_once_for_the_epoch_that_follows(tmp_path: Path) -> 
     async def run() -> None:
         between = _Between(tmp_path, Pace(epoch_first_s=0.0, gap_s=0.0, journal_bytes=100))
         await between.begin(0)
-        between.process(direct := between.submit())
+        await between.process(direct := between.submit())
         between.run.receive(DRIVER, HOLD)
         await between.begin(0)
         between.run.receive(0, pack_json(READY, 0))

@@ -26,6 +26,7 @@ from wallaroo.gateway.chunks.look_ups import LookUps
 from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.peers import Peer
 from wallaroo.gateway.chunks.position_check import check_agreement
+from wallaroo.gateway.chunks.processes import Processes
 from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.chunks.spacing import Spacing
 from wallaroo.gateway.chunks.ticks import Ticks
@@ -39,7 +40,6 @@ from wallaroo.wire.chunk_messages import (
     CHANGES,
     DAMAGED,
     DRIVER,
-    END,
     FAILED,
     FINISH,
     HOLD,
@@ -49,13 +49,10 @@ from wallaroo.wire.chunk_messages import (
     REPORT,
     CheckpointPosition,
     Hello,
-    NextLevel,
     Report,
     Task,
     json_in,
     pack_json,
-    pack_next,
-    pack_task,
     report_in,
 )
 from wallaroo.wire.look_ups import ANSWER, ASK, number_of, pack_answers
@@ -94,7 +91,6 @@ class ChunkRun:
     ) -> None:
         self.order = (hello.claim, hello.attempt)
         """A later run has a higher one."""
-        self._roles = {READER, DRIVER, *range(hello.partitions)}
         self._store, self._journal, self._outbox = store, store.journal, store.outbox
         self._evidence = evidence
         self._resumes = resumes
@@ -104,7 +100,7 @@ class ChunkRun:
         self._reports = reports
         self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
-        self._processes: dict[int, Peer] = {}
+        self._processes = Processes(hello.partitions)
         self._flights = Flights(0)
         self._ticks = Ticks(self._journal)
         self._changes = ChangeSender(store, self._give_up)
@@ -117,8 +113,6 @@ class ChunkRun:
         """Whether an epoch is under way that takes chunks."""
         self._direct = False
         """Whether chunks are direct."""
-        self._reached: dict[int, int] = {}
-        """By partition: the chunk before the last epoch in which Spark's shuffle has reached it."""
         self._next = 0
         """Offset of the first message of the next chunk."""
         self._asked = 0
@@ -142,7 +136,7 @@ class ChunkRun:
         """Let the process *role* take part; whether it may."""
         if self._closed or role in self._processes:
             return False
-        self._processes[role] = peer
+        self._processes.join(role, peer)
         self.step()
         return True
 
@@ -170,7 +164,7 @@ class ChunkRun:
             with self._store.writer.changed:  # Spark may keep at once what a run before published
                 self._store.writer.once_durable(functools.partial(self._guarded, begin))
         elif kind == READY and role >= 0:
-            self._reached[role] = json_in(frame)
+            self._processes.note_reached(role, json_in(frame))
             self.step()
         elif kind == CHANGES and role >= 0:
             self._changes.begin(role, self._processes[role], *json_in(frame))
@@ -184,7 +178,7 @@ class ChunkRun:
 
     def _take_report(self, role: int, report: Report) -> None:
         for following in self._flights.report(role, report):
-            self._begin_level(following)
+            self._processes.run_level(following)
         if role >= 0:
             self._spacing.saved(report.saving_s)
         if self._flights.has_finished():
@@ -192,14 +186,6 @@ class ChunkRun:
                 self._store.writer.wake()
         else:
             self.step()
-
-    def _begin_level(self, following: NextLevel) -> None:
-        if not following.direct:
-            self._processes[READER].send(pack_next(following))
-            return
-        for partition, blobs in following.sent.items():
-            to_one = following._replace(sent={partition: blobs})
-            self._processes[partition].send(pack_next(to_one))
 
     def _obey(self, kind: bytes, frame: bytes) -> None:
         """Do what the driver requests."""
@@ -215,13 +201,11 @@ class ChunkRun:
     def _ask(self, frame: bytes) -> None:
         """Ask all partitions for entities, if they are there."""
         number = number_of(frame)
-        if self._query is None or not self._processes.keys() >= self._roles:
+        if self._query is None or not self._processes.are_there:
             self._answer_driver(*pack_answers(number, None))
             return
         self._look_ups.asked(number)
-        for role in self._roles:
-            if role >= 0:
-                self._processes[role].send(frame)
+        self._processes.ask(frame)
 
     def _answer_driver(self, *parts: bytes) -> None:
         self._processes[DRIVER].send(*parts)
@@ -237,17 +221,13 @@ class ChunkRun:
         self._changes.close()
         if self._flights.unpublished:
             self._resumes.suspect_until = max(self._resumes.suspect_until, self._next)
-        for role, peer in self._processes.items():
-            if role == DRIVER:
-                peer.close()
-            else:
-                peer.abort()
+        self._processes.close()
 
     def fail(self, reason: str, *, final: bool) -> None:
         """End it, and let the driver know why, now or when it comes."""
         if not self._closed:
             self._failure = {"reason": reason, "final": final}
-            if (driver := self._processes.get(DRIVER)) is not None:
+            if (driver := self._processes.driver) is not None:
                 driver.send(pack_json(FAILED, self._failure))
         self.close()
 
@@ -323,9 +303,7 @@ class ChunkRun:
             self._direct = not answered  # a driver that asks has Spark keep all, and may stop
             self._epoch.handed_over()
             fault("chunks-before-epoch-end")
-            for role, peer in self._processes.items():
-                if role != DRIVER:
-                    peer.send(END, place.to_json().encode())
+            self._processes.end_epoch(place)
             fault("chunks-after-epoch-end")
         else:  # Spark has all
             self._answer(answered)
@@ -340,16 +318,17 @@ class ChunkRun:
 
     def step(self) -> None:
         """Hand out what can be handed out, and end the epoch if it is time."""
-        if self._closed or self._query is None or not self._processes.keys() >= self._roles:
+        if self._closed or self._query is None or not self._processes.are_there:
             return
         self._guarded(self._step)
 
     def _step(self) -> None:
         while (self._open or self._direct) and self._has_room():
-            if self._open and not (self._direct and self._lacks_shuffle()):
-                if self._direct and self._flights.has_direct:
+            if self._direct and self._open and self._processes.are_reached(self._begun.chunk):
+                if self._flights.has_direct:
                     return  # they reach the partitions before what Spark's shuffle carries
                 self._direct = False
+            if not self._direct:
                 if self._is_epoch_over():
                     self._end_epoch()
                     return
@@ -363,11 +342,6 @@ class ChunkRun:
                 return
             if not self._hand_out():
                 return
-
-    def _lacks_shuffle(self) -> bool:
-        """Whether the epoch has just begun, and Spark's shuffle does not reach all partitions."""
-        before = self._begun.chunk
-        return any(role >= 0 and self._reached.get(role) != before for role in self._roles)
 
     def _step_now(self) -> None:
         self._soon = None
@@ -434,8 +408,7 @@ class ChunkRun:
         self._ticks.handed_out(number, blocks)
         self._epoch.handed_out(size)
         self._reports.handed_out(blocks)
-        task = Task(number, start, self._next, suspect, direct, gathered(blocks))
-        self._processes[READER].send(pack_task(task))
+        self._processes.run(Task(number, start, self._next, suspect, direct, gathered(blocks)))
         return True
 
     # --- what they led to is published -----------------------------------------------------------
@@ -478,7 +451,7 @@ class ChunkRun:
 
     def _report(self, *, at_once: bool = False) -> None:
         """Report to the driver what was published, if it is time or *at_once*."""
-        driver = self._processes.get(DRIVER)
+        driver = self._processes.driver
         if driver is None or not self._reports.is_due(at_once=at_once):
             return
         if not (at_once or driver.is_ready()):
