@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,3 +22,13 @@ def test_a_process_that_runs_spark_cannot_start_another(
     ):
         Launch("other", SparkSettings("local[1]", 1, tmp_path))
     assert on_spark.session.range(2).count() == 2
+
+
+def test_spark_has_its_temporary_files_in_a_directory_that_goes_with_java(
+    on_spark: InProcess,
+) -> None:
+    java: Any = on_spark.session._jvm
+    directory = Path(java.java.lang.System.getProperty("java.io.tmpdir"))
+    assert directory.name.startswith("wallaroo-java-")
+    assert list(directory.glob("artifacts-*"))
+    assert not (directory / "connection").exists()  # it had the secret

@@ -200,13 +200,15 @@ class Java:
         cached = [] if records else using(java, class_path(jars[:1]))
         self._home = home_of(java)
         self._directory = tempfile.TemporaryDirectory(prefix="wallaroo-java-")
+        # Java would leave libraries and Spark's empty directories in /tmp
+        temporary = f"-Djava.io.tmpdir={self._directory.name}"
         self._connection_file = Path(self._directory.name, "connection")
         self._is_up = False
         self._memory = memory
         self._kills = MemoryKills()
         self._ending = threading.Event()
         command = [
-            *java_command(java, memory, [*cached, *options], jars),
+            *java_command(java, memory, [*cached, temporary, *options], jars),
             # what `SparkSubmit` would start for PySpark, after it has sought options
             "org.apache.spark.api.python.PythonGatewayServer",
         ]
@@ -263,8 +265,8 @@ class Java:
         Raises:
             RuntimeFailure: It did not start.
         """
-        with self._directory:
-            port, secret = self._connection()
+        port, secret = self._connection()
+        self._connection_file.unlink()  # it has the secret
         self._is_up = True
         _PY4J.setLevel(logging.NOTSET)
         logging.root.addFilter(_is_news)
