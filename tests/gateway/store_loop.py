@@ -32,10 +32,18 @@ class Loop:
 
     def close(self) -> None:
         """Let transports close, then end the loop and its thread."""
-        self.run(asyncio.sleep(0.01))
+        self.run(self._until_closed())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(PATIENCE_S)
         self.loop.close()
+
+    async def _until_closed(self) -> None:
+        """Wait until only its own pipe can wake the loop; but not for what a test leaves open."""
+        selector: Any = self.loop._selector  # type: ignore[attr-defined]
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if len(selector.get_map()) <= 1:
+                return
 
 
 class StoreLoop(Loop):

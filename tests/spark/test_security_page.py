@@ -192,6 +192,8 @@ def test_only_the_user_can_open_what_a_run_creates(counting: Counting) -> None:
         pattern = next((p for p in rows if fnmatchcase(f"{path}/", p)), None)
         told = None if pattern is None else rows[pattern][_KINDS[stat.S_IFMT(mode)]]
         used.add(pattern)
+        if "/wallaroo-java-" in path and path.endswith(".so") and stat.S_IMODE(mode) == 0o700:
+            continue  # as the page says below the table
         if told != f"{stat.S_IMODE(mode):04o}":
             wrong.append(f"{path} has {stat.S_IMODE(mode):04o}, documented is {told}")
     assert not wrong, "\n".join(wrong)
