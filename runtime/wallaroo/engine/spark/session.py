@@ -245,14 +245,16 @@ def _no_installed_sources(session: SparkSession) -> None:
 
 
 def _sockets_in(directory: Path, master: str) -> dict[str, str]:
-    """Settings that let PySpark's sockets be in *directory*, which is private, and not in `/tmp`.
+    """Settings that let PySpark's sockets be in *directory*, which is private.
 
-    A longer path would not fit in an address.
+    Those of executors are elsewhere, and a longer path would not fit in an address: then they are
+    in `/tmp`.
     """
     fits = len(os.fsencode(directory)) + _SOCKET_NAME < _SOCKET_PATH
-    if not (master.startswith("local") and fits):
-        return {}
-    directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+    if master.startswith("local") and fits:
+        directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+    else:
+        directory = Path("/tmp")
     return {"spark.python.unix.domain.socket.dir": str(directory)}
 
 
