@@ -101,6 +101,9 @@ def _full_disk(kind: str) -> Fault:
 
 def _torn_write(system: System, chance: random.Random) -> bool:
     """The gateway dies, and what it wrote last is half there."""
+    give_up = time.monotonic() + PATIENCE_S
+    while not system.processes("gateway") and time.monotonic() < give_up:
+        time.sleep(0.05)  # the fault before may have killed it
     driver = system.processes("driver")
     system.signal(STOP, *driver)  # or it would start the next gateway at once
     try:
