@@ -32,6 +32,7 @@ from wallaroo.engine.realtime.frames import (
 from wallaroo.engine.realtime.housekeeping import Housekeeping
 from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.shared_files import SharedFiles
+from wallaroo.engine.spark.checkpoint.epochs import run_of
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.chunk_messages import (
@@ -86,11 +87,11 @@ class Reader:
 
     def run(self) -> None:
         """Run epoch after epoch, until Java or the gateway is gone."""
-        start = self._java.receive()
-        if start is not None:
-            self._open(start)
+        if (start := self._java.receive()) is None:
+            return
+        self._open(start)
+        run = run_of(self._job.checkpoint)
         while start is not None:
-            run = (self._job.checkpoint / "metadata").read_text()
             self._start = CheckpointPosition.from_json(start)
             fault("reader-before-begin")
             self._gateway.send(pack_json(BEGIN, [run, bool(self._program.timed), *self._start]))
@@ -107,7 +108,7 @@ class Reader:
             self._java.send(pack_slot(slot), APPLY, start)
 
     def _probe(self) -> None:
-        """Let partitions report that what is sent reaches them, which takes Spark a moment."""
+        """Let each partition confirm that frames reach it: Spark's tasks take a moment to start."""
         frames: dict[bytes, list[bytes]] = defaultdict(list)
         for partition in range(self._job.partitions):
             probe = pack_for(partition, PROBE, b"%d" % self._start.chunk)
