@@ -78,7 +78,7 @@ def test_equal_code_differs_in_nothing_through_kills_and_other_code_is_found(
             assert running.stop() == 0
         shadow, sent = None, len(EARLIER)
         for number in range(4):
-            if number == 3:  # no checkpoint will contain what is sent from now on
+            if number == 3:  # no checkpoint will contain later messages
                 pace = "epoch_first_s=600,epoch_least_s=600,quiet_s=600"
                 monkeypatch.setenv("WALLAROO_PACE", pace)
             with run(APPS / "word_count", receiver, state) as running:

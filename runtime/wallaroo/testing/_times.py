@@ -72,7 +72,7 @@ class SimulatedTimes:
         return None if time is None else self._timings[state].due_ns(time)
 
     def tick(self, state: str, key: Any, now_ns: int, *, is_silent: bool = True) -> None:
-        """Call what is due for *key* by *now_ns*; *is_silent* unless right after a message."""
+        """Run what is due for *key* by *now_ns*; right after a message, the key is not silent."""
         if (time := self._times[state].get(key)) is not None:
             self._settle(state, key, time.reached(now_ns), is_silent=is_silent)
 
