@@ -117,8 +117,6 @@ class NextLevel(NamedTuple):
     """As in `Task`."""
     sent: Mapping[int, Sequence[bytes]]
     """Packed messages by partition."""
-    direct: bool = False
-    """As in `Task`; not in the frame."""
 
 
 class Report(NamedTuple):

@@ -77,7 +77,7 @@ class _Partition:
             chunk = CheckpointPosition.from_json(frame[1:]).chunk
             self.when_ready(functools.partial(self.state_at_end, chunk))
         elif frame[:1] == LEVEL:
-            number, level, _, sent, _ = next_in(frame)
+            number, level, _, sent = next_in(frame)
             self.when_ready(functools.partial(self.run, number, level, list(sent[self._number])))
 
     def state_at_end(self, chunk: int) -> _State:

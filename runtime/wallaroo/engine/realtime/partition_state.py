@@ -222,7 +222,7 @@ class PartitionState:
                         self._add_time(changes, number, key)
         unloaded: dict[int, dict[tuple[int, Any], Unloaded]] = {bucket: {} for bucket in chosen}
         for where, one in self.bucket.unloaded.items():
-            bucket = self._bucket_in(*where)
+            bucket = bucket_in(*where)
             if bucket in chosen:
                 unloaded[bucket][where] = one
                 self._add_time(chosen[bucket], *where)

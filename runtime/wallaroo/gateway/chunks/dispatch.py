@@ -112,7 +112,7 @@ class ChunkRun:
         self._open = False
         """Whether an epoch is under way that takes chunks."""
         self._direct = False
-        """Whether chunks are direct."""
+        """Whether chunks are direct: all that are under way are, or none."""
         self._next = 0
         """Offset of the first message of the next chunk."""
         self._asked = 0
@@ -178,7 +178,7 @@ class ChunkRun:
 
     def _take_report(self, role: int, report: Report) -> None:
         for following in self._flights.report(role, report):
-            self._processes.run_level(following)
+            self._processes.run_level(following, direct=self._direct)
         if role >= 0:
             self._spacing.saved(report.saving_s)
         if self._flights.has_finished():
@@ -325,7 +325,7 @@ class ChunkRun:
     def _step(self) -> None:
         while (self._open or self._direct) and self._has_room():
             if self._direct and self._open and self._processes.are_reached(self._begun.chunk):
-                if self._flights.has_direct:
+                if self._flights.under_way:
                     return  # they reach the partitions before what Spark's shuffle carries
                 self._direct = False
             if not self._direct:

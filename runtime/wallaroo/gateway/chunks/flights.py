@@ -32,8 +32,6 @@ class _Flight:
     """Bytes of its messages."""
     began: float
     """When it was handed out, by the clock that does not run backwards."""
-    direct: bool
-    """As in `Task`."""
     level: int
     """The level that has begun; 0 is the first stage."""
     is_finished: bool = False
@@ -72,7 +70,7 @@ class _Flight:
         sent = self.sent.get(self.level, {})
         if not sent and not self.expected.get(self.level):
             return None
-        return NextLevel(self.number, self.level, self.isolates, sent, self.direct)
+        return NextLevel(self.number, self.level, self.isolates, sent)
 
     def finished(self) -> FinishedChunk:
         """All that was reported."""
@@ -130,11 +128,6 @@ class Flights:
         """How many chunks are not published."""
         return len(self._flights) + self._publishing
 
-    @property
-    def has_direct(self) -> bool:
-        """Whether a chunk that is direct is not reported in full."""
-        return any(flight.direct and not flight.is_finished for flight in self._flights)
-
     def begin(
         self, end: int, size: int = 0, *, isolates: bool = False, direct: bool = False
     ) -> int:
@@ -142,7 +135,7 @@ class Flights:
         self._number += 1
         self.under_way_bytes += size
         began, level = time.monotonic(), 0 if direct else 1
-        self._flights.append(_Flight(self._number, end, isolates, size, began, direct, level))
+        self._flights.append(_Flight(self._number, end, isolates, size, began, level))
         return self._number
 
     def report(self, role: int, report: Report) -> Sequence[NextLevel]:

@@ -1,4 +1,4 @@
-"""The processes of a query's run, each with its role: who is there, and what they are sent."""
+"""The connections to a query's processes, by role."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Processes:
         """Let the first stage run a chunk."""
         self._peers[READER].send(pack_task(task))
 
-    def run_level(self, following: NextLevel) -> None:
+    def run_level(self, following: NextLevel, *, direct: bool) -> None:
         """Let partitions run a level of a chunk: through the first stage, unless it is direct."""
-        if not following.direct:
+        if not direct:
             self._peers[READER].send(pack_next(following))
             return
         for partition, blobs in following.sent.items():
@@ -71,9 +71,10 @@ class Processes:
 
     def end_epoch(self, place: CheckpointPosition) -> None:
         """Let Spark take over what has changed until *place*."""
+        end = place.to_json().encode()
         for role, peer in self._peers.items():
             if role != DRIVER:
-                peer.send(END, place.to_json().encode())
+                peer.send(END, end)
 
     def note_reached(self, partition: int, before: int) -> None:
         """Note that Spark's shuffle reaches a partition in the epoch after the chunk *before*."""
@@ -84,7 +85,7 @@ class Processes:
         return all(role < 0 or self._reached.get(role) == before for role in self._roles)
 
     def close(self) -> None:
-        """Cut all off; the driver is told first what it was sent."""
+        """Close all connections; that of the driver once it has taken what was sent to it."""
         for role, peer in self._peers.items():
             if role == DRIVER:
                 peer.close()
