@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -39,6 +38,7 @@ from wallaroo.run.user_output import captured_user_output
 from wallaroo.system.credentials import read_token
 from wallaroo.system.private_files import private_files
 from wallaroo.system.restarts import Restart
+from wallaroo.system.scratch import Scratch, sweep
 from wallaroo.wire.chunk_messages import News
 
 if TYPE_CHECKING:
@@ -153,8 +153,8 @@ class Lifecycle(ABC):
 
     def _make_scratch(self) -> Path:
         """A directory for temporary files."""
-        made = tempfile.TemporaryDirectory(prefix="wallaroo-", ignore_cleanup_errors=True)
-        return Path(self._stack.enter_context(made))
+        sweep()
+        return Path(self._stack.enter_context(Scratch()))
 
     def _launch(self, settings: EngineSettings, state: StateDirectory, scratch: Path) -> Launch:
         """Begin to start the engine, which takes longest; `RunningEngine` completes it."""

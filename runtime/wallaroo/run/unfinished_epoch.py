@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from wallaroo.run.state.classes import check_state_classes
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.start_check import GatewayFiles, agree
 from wallaroo.run.user_output import captured_user_output
+from wallaroo.system.scratch import Scratch
 
 log = structlog.get_logger("wallaroo")
 
@@ -51,7 +51,7 @@ def finish_unfinished_epoch(
     address = partial(chunks_address, gateway.location, lease)
     try:
         agree(state, GatewayFiles(gateway.location, lease))
-        with tempfile.TemporaryDirectory(prefix="wallaroo-") as directory:
+        with Scratch() as directory:
             scratch, layout = Path(directory), state.layout
             launched = launch(settings, layout, scratch)
             running = RunningEngine(settings, program, layout, lease, address, launched, scratch)

@@ -21,7 +21,6 @@ import select
 import signal
 import struct
 import sys
-import tempfile
 from typing import IO
 
 from wallaroo.observability import log_channel
@@ -29,6 +28,7 @@ from wallaroo.system import imports
 from wallaroo.system.credentials import hide_token
 from wallaroo.system.lifeline import die_with_parent, fork_group, kill_group, reap_group
 from wallaroo.system.memory import to_be_killed_first
+from wallaroo.system.scratch import Scratch
 
 _NEEDED = (
     "wallaroo.engine.realtime.process",
@@ -144,7 +144,7 @@ def main() -> None:
     log_channel.take_over()
     hide_token()  # which user code in its forks could read as that of their parent
     agent = Agent(commands, reports)
-    with tempfile.TemporaryDirectory(prefix="wallaroo-") as directory:
+    with Scratch() as directory:
         agent.report(directory)
         with imports.kept():  # otherwise the first collection in each process would copy all pages
             for name in _NEEDED:

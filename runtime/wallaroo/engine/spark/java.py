@@ -14,7 +14,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -30,6 +29,7 @@ from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.memory import MemoryKills
 from wallaroo.system.private_files import MASK
 from wallaroo.system.process_end import how_ended, what_to_do
+from wallaroo.system.scratch import Scratch
 
 _PY4J = logging.getLogger("py4j")
 MIN_VERSION = 17
@@ -199,7 +199,7 @@ class Java:
         # Java takes a cache of the first jars of a class path, too: those for S3 come last
         cached = [] if records else using(java, class_path(jars[:1]))
         self._home = home_of(java)
-        self._directory = tempfile.TemporaryDirectory(prefix="wallaroo-java-")
+        self._directory = Scratch("java")
         # Java would leave libraries and Spark's empty directories in /tmp
         temporary = f"-Djava.io.tmpdir={self._directory.name}"
         self._connection_file = Path(self._directory.name, "connection")
