@@ -20,8 +20,8 @@ KEY = "workers"
 """Key of a fixed number in the ConfigMap."""
 CURRENT = "current"
 """Key of a number that follows the load."""
-_WATCH_S = 290
-"""Seconds after which a watch is renewed, before a proxy on the way closes it."""
+_WATCH_S = 30
+"""Seconds after which a watch is renewed: one whose other side has vanished says nothing either."""
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 15.0
 """Seconds before the next attempt after a failure; they double up to the maximum."""
 _GONE = 410
