@@ -34,8 +34,9 @@ PATIENCE_S = 60.0
 """Seconds that a gateway may be away: several times what a new one takes to start."""
 _ANSWER_S = 60.0
 """Seconds that a call may take: the other machine may have vanished."""
-_CONNECT_S = 10.0
-"""Seconds that connecting may take: packets to the address of a pod that has gone are dropped."""
+_CONNECT_S = 2.0
+"""Seconds that connecting may take: packets to the address of a pod that has gone are dropped, and
+TCP repeats them after 1, 3 and 7 s, when another pod may have been there for long."""
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.05, 1.0
 """Pause before a call is repeated: doubles from the first to the most."""
 
