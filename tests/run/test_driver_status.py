@@ -15,7 +15,7 @@ from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.run import driver_status
-from wallaroo.run.driver_status import DriverStatus
+from wallaroo.run.driver_status import HANDED_OVER, WAITING, DriverStatus
 from wallaroo.wire.chunk_messages import News, Publication
 from wallaroo.wire.records import Tally
 
@@ -93,6 +93,16 @@ def test_a_start_may_take_minutes_and_not_for_ever(status: DriverStatus, clock: 
     assert status.ready() == (False, "waiting for the gateway")
     clock.now += 2
     assert status.alive() == (False, "waiting for the gateway for 301 s")
+
+
+@pytest.mark.parametrize("state", [WAITING, HANDED_OVER])
+def test_a_driver_may_wait_for_another_one_for_ever(
+    status: DriverStatus, clock: Clock, state: str
+) -> None:
+    status.enter(state)
+    clock.now += 100_000
+    assert status.alive() == (True, state)
+    assert status.ready() == (False, state)
 
 
 def test_it_is_ready_while_chunks_advance_or_there_is_nothing_to_do(

@@ -59,7 +59,7 @@ class Scaled:
             program,
             layout,
             gateway.claim,
-            lambda: str(gateway.path),
+            lambda _wiring: str(gateway.path),
             launched,
             directory,
             self._on_published,
@@ -120,7 +120,8 @@ class Scaled:
 def main(directory: Path) -> None:
     reference = ApplicationRef(str(KILLING), ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"))
     gaps = []
-    with gateway_side(directory, reference.load()) as gateway:
+    application = reference.load()
+    with gateway_side(directory, application, wiring=application.wiring) as gateway:
         scaled = Scaled(directory, gateway, reference)
         scaled.wait_for(lambda: scaled.running.workers() == (3, 3), "three executors")
         scaled.wait_for_output()

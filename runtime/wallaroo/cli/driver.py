@@ -64,6 +64,16 @@ OPTIONS = Options(
         ),
     ),
     health=HEALTH,
+    takes_over=Option(
+        "--take-over",
+        is_flag=True,
+        help="Start beside a driver that runs, and take over from it at the end of an epoch.",
+    ),
+    successor_s=Option(
+        "--successor-patience",
+        type=NumberType(),
+        help="Seconds to continue after SIGTERM until another driver can take over.",
+    ),
     dashboard=DASHBOARD,
     accept_lost_journal=ACCEPT_LOST_JOURNAL,
     log_level=LOG_LEVEL,
@@ -76,10 +86,11 @@ def driver(**options: Any) -> None:
     """Run an application's query in a pod, with executors in pods and an existing gateway.
 
     It is started by the application's chart; POD_NAME, POD_NAMESPACE and POD_IP identify its pod.
-    Only one driver can hold the gateway's lease: a second one exits with code 1. It stops on
-    SIGTERM; when it is started again, it resumes after the last published chunk. Executors must
-    have the files of --token-file, --gateway-ca and --spark-secret-file, and the state directory,
-    at the same paths.
+    Only one driver can hold the gateway's lease: a second one exits with code 1, or, with
+    --take-over, starts its executors and waits until the first one hands over. It stops on SIGTERM;
+    when it is started again, it resumes after the last published chunk. Executors must have the
+    files of --token-file, --gateway-ca and --spark-secret-file, and the state directory, at the
+    same paths.
 
     \b
     Example:

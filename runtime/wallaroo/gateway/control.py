@@ -9,6 +9,8 @@ from typing import Any
 
 import structlog
 
+from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.chunks.server import OTHER_WIRING
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import held_by
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
@@ -51,6 +53,7 @@ class Control:
         chunks_port: int | None,
     ) -> None:
         self._sources = [source.name for source in application.sources]
+        self._wiring = application.wiring
         self._directory = directory
         self._store = store
         self._leases = leases
@@ -65,7 +68,7 @@ class Control:
         dead_letters = self._dead_letters
         return {
             "status": lambda _: dataclasses.asdict(self._monitor.status()),
-            "chunks_port": lambda _: self._chunks_port,
+            "chunks_port": self._chunks_port_for,
             "samples": lambda _: to_json(self._monitor.samples()),
             "hot_keys": lambda _: self._store.outbox.hot_keys(),
             "stop_accepting": lambda _: self._stop_accepting(),
@@ -75,8 +78,9 @@ class Control:
             "drop_letters": lambda asked: dead_letters.drop_letters(Choice.from_json(asked)),
             "replay_letters": lambda asked: dead_letters.replay_letters(Choice.from_json(asked)),
             "claim": self._claim,
-            "renew": lambda _: self._leases.renew(),
-            "release": lambda _: self._leases.release(),
+            "renew": lambda _: self._renew(),
+            "release": lambda asked: self._leases.release(hands_over=asked["hands_over"]),
+            "holder": lambda _: self._leases.holder,
             "held": lambda _: held_by(self._store).to_json(),
             "accept_lost": self._accept_lost,
         }
@@ -92,9 +96,23 @@ class Control:
 
     def _claim(self, asked: dict[str, Any]) -> dict[str, Any]:
         check_version(asked)
-        number = self._leases.claim(asked["holder"])
+        number = self._leases.claim(asked["holder"], ready=asked["ready"])
         log.info("lease acquired", driver=asked["holder"], fencing_token=number)
         return {"number": number}
+
+    def _renew(self) -> dict[str, Any] | None:
+        successor = self._leases.renew()
+        return None if successor is None else dataclasses.asdict(successor)
+
+    def _chunks_port_for(self, asked: dict[str, Any]) -> int | None:
+        """The port for chunks, for a driver whose application has the wiring of the gateway's.
+
+        Raises:
+            RuntimeFailure: It has another one.
+        """
+        if asked["wiring"] != self._wiring:
+            raise RuntimeFailure(OTHER_WIRING)
+        return self._chunks_port
 
     def _accept_lost(self, asked: dict[str, Any]) -> None:
         """Resume from a checkpoint's progress, with a restart."""

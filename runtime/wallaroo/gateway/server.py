@@ -230,6 +230,7 @@ class Gateway:
                 self._pace(),
                 self._on_failure,
                 self._traces,
+                self._application.wiring,
             )
             await self._chunks.start()
         control = Control(

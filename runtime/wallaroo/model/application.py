@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from wallaroo import __version__
 from wallaroo.api.durations import EventTime
 from wallaroo.api.places import Place
 from wallaroo.model.endpoints import Sink, Source
@@ -238,6 +240,20 @@ class Application:
     """What is allowed, but probably not meant; each with its line of user code."""
     dead_letters: DeadLetters | None = None
     """Where dead letters are published; None for nowhere."""
+
+    @property
+    def wiring(self) -> str:
+        """A digest of what gateway and processes have to agree on.
+
+        They know pipelines, sources and sinks by number, and frames as this version has them.
+        """
+        known = (
+            __version__,
+            [(one.name, self.sources.index(one.source)) for one in self.pipelines],
+            [(type(source).__name__, source.name) for source in self.sources],
+            [(type(sink).__name__, sink.name) for sink in self.sinks],
+        )
+        return hashlib.sha256(repr(known).encode()).hexdigest()[:16]
 
     def steps_with_timers(self, partition: StatePartition) -> list[str]:
         """Names of the steps that set timers of *partition*, in order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -15,25 +16,29 @@ from typing import Any
 import structlog
 
 from wallaroo.api.addresses import Address
+from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.kubernetes import requested_cores
 from wallaroo.engine.spark.kubernetes import settings as settings_of_pods
+from wallaroo.engine.spark.session import Launch
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.model.application import Application
 from wallaroo.observability.health import HealthServer
-from wallaroo.run.driver_status import DriverStatus
+from wallaroo.run.driver_status import HANDED_OVER, WAITING, DriverStatus
 from wallaroo.run.kubernetes.autoscaler import Autoscaler
-from wallaroo.run.kubernetes.leftovers import remove_leftovers
+from wallaroo.run.kubernetes.leftovers import mark, remove_leftovers
 from wallaroo.run.kubernetes.permissions import check_permissions
 from wallaroo.run.kubernetes.room import GatewayRoom
 from wallaroo.run.kubernetes.worker_count import WorkerCount
 from wallaroo.run.lease_renewal import LeaseRenewal, set_credentials
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.settings import ClusterSettings
-from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.state.directory import Fixed, StateDirectory
 from wallaroo.run.state.owner import Claim
 from wallaroo.run.state.start_check import GatewayFiles, agree
 from wallaroo.run.summary import Summary
+from wallaroo.run.taking_over import await_turn, check_fit
+from wallaroo.run.user_output import captured_user_output
 from wallaroo.system.credentials import read_token
 from wallaroo.system.object_store import is_stored
 from wallaroo.system.pod import Pod
@@ -42,6 +47,15 @@ from wallaroo.wire.chunk_messages import News
 _LAST_EPOCH_S = 20.0
 """Seconds that the end of the epoch may take after a stop signal; otherwise, the next start takes
 what was published since the one before from the outbox."""
+_ENDS_S = 0.02
+"""Seconds between looks whether the epoch has ended: messages wait meanwhile."""
+_ANNOUNCED_S = 15.0
+"""Seconds after a stop signal for the pod that replaces this one to load the application."""
+_YIELDS_S = 2.0
+"""Seconds between handing over and the end of Spark, which may share the other driver's node."""
+_REST_S, _FREE_LOOKS = 2.0, 3
+"""Seconds between looks whether the driver that took over is there, and how many find none before
+this one starts again."""
 _TERMINATION_LOG = Path("/dev/termination-log")
 """File in which Kubernetes expects the reason for a container's end."""
 
@@ -63,6 +77,8 @@ class ClusterRun(Lifecycle):
         self._settings = settings
         self._worker_count: WorkerCount | None = None
         """Follows the requested number of workers, if it comes from a ConfigMap."""
+        self._gateway_gone = threading.Event()
+        """Set when the gateway stops responding after a stop signal."""
 
     def __exit__(
         self,
@@ -88,13 +104,23 @@ class ClusterRun(Lifecycle):
             workers = self._read_worker_count(pod.namespace, settings.executors.count_from)
         environment = set_credentials(settings.gateway)
         location, patience_s = settings.gateway.location, settings.gateway.patience_s
-        self._status.enter("waiting for the gateway")
-        lease = self._acquire_lease(location, pod)
-        if self._worker_count is not None:
-            remove_leftovers(self._worker_count.api, pod.namespace, self._prefix(pod))
         scratch = self._make_scratch()
+        engine_settings = replace(
+            settings.engine,
+            workers=workers,
+            everywhere=True,
+            environment=environment,
+            spark={**self._pod_settings(pod), **settings.engine.spark},
+        )
+        self._status.enter("waiting for the gateway")
+        launched, lease = None, self._acquire_lease(location, pod)
+        if lease is None:
+            launched, lease = self._take_over(engine_settings, application, scratch)
+            log.info("taken over")
+        elif self._worker_count is not None:
+            remove_leftovers(self._worker_count.api, pod.namespace, self._prefix(pod))
         files = GatewayFiles(location, lease, patience_s)
-        state = self._open_state(application, files, scratch)
+        self._state = state = self._open_state(application, files, scratch)
         log.info(
             "starting",
             application=application.name,
@@ -105,15 +131,8 @@ class ClusterRun(Lifecycle):
             resumes=not state.is_new,
         )
         self._status.enter("starting Spark")
-        engine_settings = replace(
-            settings.engine,
-            workers=workers,
-            everywhere=True,
-            environment=environment,
-            spark={**self._pod_settings(pod, lease), **settings.engine.spark},
-        )
         self._summary = Summary(self._status.gateway)
-        launched = self._launch(engine_settings, state, scratch)
+        launched = launched or self._launch(engine_settings, state.layout, scratch)
         place, replaces = f"the gateway {location}", settings.accept_lost_journal
         self._run_engine(
             engine_settings,
@@ -173,17 +192,46 @@ class ClusterRun(Lifecycle):
         server = HealthServer(address, probes, self._status.to_json, self._status.metrics)
         self._stack.callback(server.close)
 
-    def _acquire_lease(self, location: str, pod: Pod) -> int:
+    def _acquire_lease(self, location: str, pod: Pod) -> int | None:
         """Acquire the gateway's lease; returns the fencing token.
+
+        Returns:
+            It, or None if another driver holds the lease, and is to hand over.
 
         Raises:
             RuntimeFailure: The gateway is unavailable, or another driver holds the lease.
         """
+        patience_s = self._settings.gateway.patience_s
         self._lease = LeaseRenewal(location, pod.name)
-        lease = self._lease.acquire(self._settings.gateway.patience_s)
         self._stack.callback(self._lease.release)
+        if self._settings.takes_over:
+            lease = self._lease.acquire_or_wait(patience_s)
+        else:
+            lease = self._lease.acquire(patience_s)
         self._status.client = GatewayClient(location, patience_s=0)
         return lease
+
+    def _take_over(
+        self, settings: EngineSettings, application: Application, scratch: Path
+    ) -> tuple[Launch, int]:
+        """Start Spark and its executors, then wait until the other driver has handed over.
+
+        Returns:
+            Spark, as it starts, and the fencing token.
+
+        Raises:
+            WallarooError: The state does not fit, or Spark did not start.
+        """
+        self._status.enter(WAITING)
+        place = self._settings.state_dir.resolve()
+        with captured_user_output(application.name):
+            check_fit(place, application, self._settings.partitions)
+        fixed = Fixed.new(application.name, self._settings.partitions)  # as the state has it
+        layout = fixed.layout(place / "checkpoint", scratch)
+        launched = self._launch(settings, layout, scratch)
+        responds = self._status.gateway_responds
+        lease = await_turn(launched, self._lease, settings, fixed.partitions, place, responds)
+        return launched, lease
 
     def _open_state(
         self, application: Application, files: GatewayFiles, scratch: Path
@@ -199,37 +247,97 @@ class ClusterRun(Lifecycle):
         return state
 
     def wait(self) -> None:
-        """Wait for a stop signal, then for the end of the epoch.
+        """Wait for a stop signal, or for a driver that takes over; then for the end of the epoch.
 
         Raises:
-            RuntimeFailure: The query failed, or another driver has acquired the lease.
+            RuntimeFailure: The query failed, another driver has acquired the lease, or the one that
+                took over has gone.
         """
-        while not self._signals.received.wait(CHECK_INTERVAL_S):
-            failure = self._lease.lost or self._engine.failure()
-            if failure is not None:
-                self._status.fail(failure)
-                raise RuntimeFailure(failure)
-        self._status.enter("stopping")
+        signalled = self._signals.received
+        while not (signalled.wait(CHECK_INTERVAL_S) or self._has_ready_successor()):
+            self._check()
+        if signalled.is_set():
+            threading.Thread(target=self._watch_gateway, name="gateway-watch", daemon=True).start()
+            self._await_successor()
+        if self._has_ready_successor():
+            self._hand_over()
+        else:
+            self._status.enter("stopping")
+            self._end_epoch()
+
+    def _check(self) -> None:
+        """Supervise the query.
+
+        Raises:
+            RuntimeFailure: It failed, or another driver has acquired the lease.
+        """
+        failure = self._lease.lost or self._engine.failure()
+        if failure is not None:
+            self._status.fail(failure)
+            raise RuntimeFailure(failure)
+
+    def _has_ready_successor(self) -> bool:
+        successor = self._lease.successor
+        return successor is not None and successor.ready
+
+    def _await_successor(self) -> None:
+        """Go on after a stop signal, until the driver that replaces this one can take over."""
+        started, patience_s = time.monotonic(), self._settings.successor_s
+        while not (self._has_ready_successor() or self._gateway_gone.is_set()):
+            waited_s = time.monotonic() - started
+            is_announced = self._lease.successor is not None
+            if waited_s >= (patience_s if is_announced else min(patience_s, _ANNOUNCED_S)):
+                return
+            self._check()
+            time.sleep(CHECK_INTERVAL_S)
+
+    def _end_epoch(self) -> None:
+        """Let the epoch end, if it does so in time."""
         self._pause.close()
         self._engine.hold()
         ending = threading.Thread(target=self._finish_epoch, name="last-epoch", daemon=True)
         ending.start()
-        gateway_gone = threading.Event()
-        threading.Thread(
-            target=self._watch_gateway, args=(gateway_gone,), name="gateway-watch", daemon=True
-        ).start()
         deadline = time.monotonic() + _LAST_EPOCH_S
         while ending.is_alive() and time.monotonic() < deadline:
-            if gateway_gone.is_set():
+            if self._gateway_gone.is_set():
                 break  # an uninstall stops the gateway, too: the epoch would not end
-            ending.join(CHECK_INTERVAL_S)
+            ending.join(_ENDS_S)
         self._stopped = {"epoch": "not ended" if ending.is_alive() else "ended"}
 
-    def _watch_gateway(self, gone: threading.Event) -> None:
-        """Set *gone* when the gateway stops responding; in a thread, because calls may block."""
-        while not gone.is_set():
+    def _hand_over(self) -> None:
+        """Let the other driver go on, and do nothing until a stop signal.
+
+        Raises:
+            RuntimeFailure: That driver has gone.
+        """
+        successor = self._lease.successor
+        log.info("handing over", to=None if successor is None else successor.name)
+        self._status.enter(HANDED_OVER)
+        self._end_epoch()
+        self._engine.end_query()
+        self._state.close()
+        self._lease.release(hands_over=True)
+        log.info("handed over")
+        self._signals.received.wait(_YIELDS_S)
+        self._status.engine = self._status.pause = self._status.autoscaler = None
+        self._stack.close()
+        if self._settings.health is not None:
+            self._serve_health(self._settings.health)
+        client = GatewayClient(self._settings.gateway.location, patience_s=0)
+        looks = 0
+        while looks < _FREE_LOOKS:
+            if self._signals.received.wait(_REST_S):
+                return
+            with contextlib.suppress(RuntimeFailure):  # the gateway is being replaced, too
+                looks = 0 if client.holder() else looks + 1
+        msg = "the driver that took over has gone: this one starts again"
+        raise RuntimeFailure(msg)
+
+    def _watch_gateway(self) -> None:
+        """Note when the gateway stops responding; in a thread, because calls may block."""
+        while not self._gateway_gone.is_set():
             if not self._status.gateway_responds():
-                gone.set()
+                self._gateway_gone.set()
             time.sleep(CHECK_INTERVAL_S)
 
     def _finish_epoch(self) -> None:
@@ -257,7 +365,7 @@ class ClusterRun(Lifecycle):
     def _pod(self) -> Pod:
         if self._settings.engine.master.startswith("k8s://"):
             return Pod.here()
-        return Pod(socket.gethostname(), "", "")
+        return Pod(os.environ.get("POD_NAME", socket.gethostname()), "", "")
 
     def _read_worker_count(self, namespace: str, name: str) -> int:
         try:
@@ -275,7 +383,7 @@ class ClusterRun(Lifecycle):
     def _prefix(self, pod: Pod) -> str:
         return self._settings.executors.prefix or pod.name
 
-    def _pod_settings(self, pod: Pod, lease: int) -> dict[str, str]:
+    def _pod_settings(self, pod: Pod) -> dict[str, str]:
         """Spark settings for executors in pods, if the master is Kubernetes."""
         executors = self._settings.executors
         if not self._settings.engine.master.startswith("k8s://"):
@@ -283,7 +391,7 @@ class ClusterRun(Lifecycle):
         if executors.image is None:
             msg = "--image is missing: executors on Kubernetes need an image"
             raise UsageError(msg)
-        prefix = f"{self._prefix(pod)}-{lease}"
+        prefix = f"{self._prefix(pod)}-{mark()}"
         secret_file = executors.secret_file
         if secret_file is not None:
             read_token(secret_file)  # executors would fail to connect, one after the other

@@ -24,6 +24,8 @@ replacing a lost node of the gateway takes minutes."""
 _STALLED_S = 10.0
 """Seconds without a publication, with messages waiting, after which the driver is not ready: the
 end of an epoch takes less than a second, a restart of everything with a million keys seven."""
+WAITING, HANDED_OVER = "waiting to take over", "handed over"
+"""States of a driver that waits for another one to hand over, and of one that has done so."""
 _RATE_S = 30.0
 """Seconds over which rates are averaged."""
 
@@ -83,7 +85,8 @@ class DriverStatus:
         age_s = time.monotonic() - self._since
         if self._state == "failed":
             return Health(False, self._last_error or "failed")
-        if self.engine is None and age_s > _STARTING_S:
+        waits = self._state in {WAITING, HANDED_OVER}
+        if self.engine is None and age_s > _STARTING_S and not waits:
             return Health(False, f"{self._state} for {age_s:.0f} s")
         return Health(True, self._state)
 

@@ -24,6 +24,7 @@ from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.java import Java, find_java
 from wallaroo.engine.spark.java_version import warn_if_outdated
 from wallaroo.engine.spark.session import Launch
+from wallaroo.engine.stored import StateLayout
 from wallaroo.gateway.internal_api.client import GatewayClient, chunks_address
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
@@ -156,9 +157,9 @@ class Lifecycle(ABC):
         sweep()
         return Path(self._stack.enter_context(Scratch()))
 
-    def _launch(self, settings: EngineSettings, state: StateDirectory, scratch: Path) -> Launch:
+    def _launch(self, settings: EngineSettings, layout: StateLayout, scratch: Path) -> Launch:
         """Begin to start the engine, which takes longest; `RunningEngine` completes it."""
-        launched = launch(settings, state.layout, scratch, self._java)
+        launched = launch(settings, layout, scratch, self._java)
         self._stack.callback(launched.stop)
         return launched
 

@@ -114,7 +114,7 @@ class LocalRun(Lifecycle):
             master=settings.engine.master,
             resumes=not state.is_new,
         )
-        launched = self._launch(engine_settings, state, scratch)
+        launched = self._launch(engine_settings, state.layout, scratch)
         self._start_gateway(self._imported, application)
         lease = self._client.claim(_HOLDER)
         place = f"{socket.gethostname()}:{state.directory}"

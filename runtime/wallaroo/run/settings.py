@@ -133,6 +133,12 @@ class ClusterSettings(RunSettings):
     """How executors run in pods."""
     health: Address | None = None
     """Address of the health endpoints; None to disable them."""
+    takes_over: bool = False
+    """Whether to start beside a driver that runs, and to take over from it; without it, a second
+    driver ends."""
+    successor_s: float = 0.0
+    """Seconds to continue after a stop signal until another driver can take over; 0 to stop
+    at once. A pod has to have more than 30 seconds longer to end."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,6 +80,8 @@ class Hello(NamedTuple):
     """Number of a partition, or one of `READER` and `DRIVER`."""
     partitions: int
     """How many partitions there are."""
+    wiring: str | None = None
+    """That of its application; None if it is the gateway's for certain."""
 
 
 READER, DRIVER = -1, -2

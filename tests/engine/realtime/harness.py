@@ -52,7 +52,9 @@ Log = tuple[bytes | None, dict[int, bytes]]
 class GatewaySide:
     """Journal, outbox and the server of chunks, in a directory and in a loop of their own."""
 
-    def __init__(self, directory: Path, application: Application, pace: Pace) -> None:
+    def __init__(
+        self, directory: Path, application: Application, pace: Pace, wiring: str = ""
+    ) -> None:
         self.path = directory / "chunks.sock"
         leases = Leases(directory / "claim.json")
         self.claim = leases.claim("driver")
@@ -60,9 +62,11 @@ class GatewaySide:
         self.loop = StoreLoop(directory, application.name, on_failure=self.failures.append)
         self.store = self.loop.store
         self.journal, self.outbox = self.store.journal, self.store.outbox
-        self.loop.run(self._serve(leases, application, pace))
+        self.loop.run(self._serve(leases, application, pace, wiring))
 
-    async def _serve(self, leases: Leases, application: Application, pace: Pace) -> None:
+    async def _serve(
+        self, leases: Leases, application: Application, pace: Pace, wiring: str
+    ) -> None:
         self.server = ChunkServer(
             PeerListener(self.path),
             self.store,
@@ -70,6 +74,7 @@ class GatewaySide:
             EvidenceFinder(application, self.journal, {}),
             pace,
             self.failures.append,
+            wiring=wiring,
         )
         self.server._resumes = _NoSuspects()
         await self.server.start()
@@ -291,10 +296,10 @@ class RunningQuery:
 
 @contextlib.contextmanager
 def gateway_side(
-    directory: Path, application: Application, pace: Pace | None = None
+    directory: Path, application: Application, pace: Pace | None = None, wiring: str = ""
 ) -> Iterator[GatewaySide]:
     """A `GatewaySide`, closed at the end."""
-    side = GatewaySide(directory, application, pace or Pace())
+    side = GatewaySide(directory, application, pace or Pace(), wiring)
     try:
         yield side
     finally:

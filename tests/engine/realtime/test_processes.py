@@ -35,6 +35,7 @@ from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.worker_version import version_here
 from wallaroo.gateway.chunks.pace import Pace, Resumes
+from wallaroo.gateway.chunks.server import OTHER_WIRING
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.system.credentials import TOKEN_VARIABLE
 from wallaroo.wire.channel import connect
@@ -369,7 +370,7 @@ def test_what_a_process_finds_damaged_ends_the_query_for_good(
 @pytest.mark.parametrize(
     "frame",
     [
-        pack_json(HELLO, [1, 1, READER, PARTITIONS, "one more"]),
+        pack_json(HELLO, [1, 1, READER, PARTITIONS, None, "one more"]),
         pack_json(HELLO, {"of": "another kind"}),
         HELLO + b"not JSON",
     ],
@@ -405,6 +406,17 @@ def test_a_driver_that_joins_after_its_run_has_failed_is_told_why(
         feed.close()
         reader.close()
     assert feed.failure == Failure("the log of a bucket is old", final=True)
+
+
+def test_a_query_of_an_application_of_other_wiring_is_turned_away(
+    tmp_path: Path, reference: ApplicationRef
+) -> None:
+    with gateway_side(tmp_path, reference.load(), wiring="of the gateway") as gateway:
+        feed = Feed(gateway.path, Hello(gateway.claim, 1, DRIVER, 1, "another"), lambda *_: None)
+        wait_until(lambda: feed.failure, "the end of the query")
+        feed.close()
+        assert gateway.server._run is None
+    assert feed.failure == Failure(OTHER_WIRING, final=False)
 
 
 def test_a_refused_output_ends_the_query_and_those_after_it(

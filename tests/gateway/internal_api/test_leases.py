@@ -14,7 +14,7 @@ from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.calls import API, check_version
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connection import CallRefused
-from wallaroo.gateway.internal_api.leases import LAPSE_S, LeaseHeld, Leases
+from wallaroo.gateway.internal_api.leases import LAPSE_S, LeaseHeld, Leases, Successor
 from wallaroo.gateway.internal_api.service import Action, Service
 from wallaroo.system.credentials import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, read_token
 
@@ -77,6 +77,53 @@ def test_a_driver_that_ends_in_good_order_leaves_at_once(leases: Leases) -> None
     assert leases.claim("second") == 2
 
 
+def test_a_driver_that_waits_is_told_to_the_holder_until_it_is_silent(
+    leases: Leases, clock: Clock
+) -> None:
+    leases.claim("first")
+    assert leases.renew() is None
+    for ready in (False, True):
+        with pytest.raises(LeaseHeld):
+            leases.claim("second", ready=ready)
+        assert leases.renew() == Successor("second", ready)
+    with pytest.raises(LeaseHeld):
+        leases.claim("third")  # which is not to take over
+    assert leases.renew() == Successor("second", ready=True)
+    clock.now += 6
+    assert leases.renew() is None
+
+
+def test_a_driver_that_has_handed_over_does_not_take_over_again(
+    leases: Leases, tmp_path: Path, clock: Clock
+) -> None:
+    leases.claim("old")
+    with pytest.raises(LeaseHeld):
+        leases.claim("new", ready=True)
+    leases.release(hands_over=True)
+    assert leases.claim("new", ready=True) == 2
+    assert leases.renew() is None
+    reopened = Leases(tmp_path / "claim.json", clock)
+    for known in (leases, reopened):
+        with pytest.raises(LeaseHeld):
+            known.claim("old", ready=True)
+        assert known.renew() is None
+
+
+def test_a_driver_that_has_handed_over_goes_on_if_the_other_one_has_gone(
+    leases: Leases, clock: Clock
+) -> None:
+    leases.claim("old")
+    leases.release(hands_over=True)
+    leases.claim("new")
+    assert leases.holder == "new"
+    clock.now += LAPSE_S
+    assert leases.holder is None
+    assert leases.claim("old", ready=False) == 3
+    with pytest.raises(LeaseHeld):
+        leases.claim("new", ready=True)
+    assert leases.renew() == Successor("new", ready=True)
+
+
 def test_claims_outlive_the_gateway_and_its_pause_counts_for_the_holder(
     tmp_path: Path, leases: Leases, clock: Clock
 ) -> None:
@@ -102,13 +149,13 @@ def location(tmp_path: Path, leases: Leases) -> Iterator[str]:
 
     def claim(asked: dict[str, Any]) -> dict[str, int]:
         check_version(asked)
-        return {"number": leases.claim(asked["holder"])}
+        return {"number": leases.claim(asked["holder"], ready=asked["ready"])}
 
     actions: dict[str, Action] = {
         "claim": claim,
         "hot_keys": lambda _: [],
         "renew": lambda _: leases.renew(),
-        "release": lambda _: leases.release(),
+        "release": lambda asked: leases.release(hands_over=asked["hands_over"]),
     }
     where = f"unix:{tmp_path}/api.sock"
     service = Service(where, actions, Authenticator(TOKEN, leases))

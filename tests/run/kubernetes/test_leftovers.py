@@ -5,13 +5,14 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 
 from tests.run.kubernetes.kubernetes_api import Answer, KubernetesAPI, Query
-from wallaroo.run.kubernetes.leftovers import remove_leftovers
+from wallaroo.run.kubernetes.leftovers import mark, remove_leftovers
 
 PODS = "/api/v1/namespaces/here/pods"
 
 
 def test_executors_of_earlier_drivers_are_deleted() -> None:
-    names = ("votes-3-exec-1", "votes-4-exec-12", "votes-other-3-exec-1", "votes-driver-0")
+    old = [f"votes-{mark()}-exec-1", f"votes-{mark()}-exec-12"]
+    names = [*old, f"votes-other-{mark()}-exec-1", "votes-driver-0"]
 
     def pods(asked: Query) -> Answer:
         assert asked["labelSelector"] == "spark-role=executor"
@@ -22,7 +23,7 @@ def test_executors_of_earlier_drivers_are_deleted() -> None:
         for name in names:
             api.answers[f"{PODS}/{name}"] = lambda _: (200, {})
         remove_leftovers(api.client(), "here", "votes")
-    assert api.deleted == [f"{PODS}/votes-3-exec-1", f"{PODS}/votes-4-exec-12"]
+    assert api.deleted == [f"{PODS}/{name}" for name in old]
 
 
 def test_a_refusal_is_said_and_no_reason_not_to_start() -> None:

@@ -11,6 +11,7 @@ from wallaroo.engine.spark.shipping import locate
 from wallaroo.engine.spark.slots import spark_hash
 from wallaroo.engine.spark.worker_version import version_here
 from wallaroo.loading.loader import ApplicationRef
+from wallaroo.wire.chunk_messages import Hello
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,16 @@ class Job:
     files: Path | None = None
     """Where the first stage leaves large frames for partitions; None if it shares no memory with
     all of them."""
+    wiring: str | None = None
+    """That of the application; None if it is the gateway's for certain."""
     token: str | None = field(default=None, repr=False)
     """The gateway's token; None if the environment has it, or the name of its file."""
     version: str = field(default_factory=version_here)
     """What the driver runs; see `worker_version`."""
+
+    def hello(self, role: int) -> Hello:
+        """What the process *role* says to the gateway."""
+        return Hello(self.claim, self.attempt, role, self.partitions, self.wiring)
 
     def program(self, files: str = "") -> Program:
         """The application, for chunks.

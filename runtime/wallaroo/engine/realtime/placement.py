@@ -81,6 +81,10 @@ class Placement:
         """Note that the query has published something, or ended an epoch."""
         self._works = True
 
+    def fresh(self) -> frozenset[str]:
+        """Active executors that the query does not use."""
+        return frozenset(self._found - self._used)
+
     def is_outdated(self) -> bool:
         """Whether the query is to be moved: there are more executors, or more than requested.
 

@@ -25,7 +25,7 @@ from wallaroo.engine.spark.worker_version import check_version
 from wallaroo.errors import DamagedFile, OtherVersion
 from wallaroo.system.credentials import take_token
 from wallaroo.wire.channel import connect
-from wallaroo.wire.chunk_messages import DAMAGED, HELLO, READER, Hello, pack_json
+from wallaroo.wire.chunk_messages import DAMAGED, HELLO, READER, pack_json
 from wallaroo.wire.frame_socket import FrameSocket
 
 CUT_OFF = 75
@@ -87,7 +87,7 @@ def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
         gc.disable()  # the collector is called between chunks
     gateway = connect(job.gateway, job.token or token)
     note_connections([gateway.fileno()])
-    gateway.send(pack_json(HELLO, Hello(job.claim, job.attempt, role, job.partitions)))
+    gateway.send(pack_json(HELLO, job.hello(role)))
     _end_with(gateway)
     if problem is not None:
         _give_up(gateway, problem)

@@ -17,7 +17,7 @@ from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.supervised_query import NotYet, failure_of
 from wallaroo.system.memory import MemoryKills
 from wallaroo.system.process_end import how_ended
-from wallaroo.wire.chunk_messages import DRIVER, Hello, News
+from wallaroo.wire.chunk_messages import DRIVER, News
 from wallaroo.wire.look_ups import LookUp
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class RealTimeQuery:
         """When the gateway was found to have cut it off."""
         self._look_at = 0.0
         """When to ask Java again."""
-        hello = Hello(job.claim, job.attempt, DRIVER, job.partitions)
+        hello = job.hello(DRIVER)
         try:
             self._feed = Feed(job.gateway, hello, self._on_news)
         except OSError as error:

@@ -24,6 +24,7 @@ from wallaroo.engine.realtime.query import OnPublished, RealTimeQuery
 from wallaroo.engine.realtime.reports import Reports
 from wallaroo.engine.realtime.settings import slots_of
 from wallaroo.engine.realtime.shared_files import fresh_directory
+from wallaroo.engine.realtime.warm_up import warm_up
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark import shipping
 from wallaroo.engine.spark.checkpoint.damage import diagnose, table_problem
@@ -64,7 +65,8 @@ class RunningEngine:
         program: The application, ready to run.
         layout: Its state.
         lease: Number of the driver's lease on the gateway.
-        gateway: Returns the address of the gateway's socket for chunks, or raises `RuntimeFailure`.
+        gateway: Returns the address of the gateway's socket for chunks, for the wiring of the
+            application, or raises `RuntimeFailure`.
         launched: Spark, as it starts.
         scratch: Directory for temporary files.
         on_published: Called with what was published.
@@ -80,7 +82,7 @@ class RunningEngine:
         program: Program,
         layout: StateLayout,
         lease: int,
-        gateway: Callable[[], str],
+        gateway: Callable[[str], str],
         launched: Launch,
         scratch: Path,
         on_published: OnPublished = lambda _news: None,
@@ -90,6 +92,7 @@ class RunningEngine:
         layout.checkpoint.mkdir(parents=True, exist_ok=True)
         remove_leftovers(layout.checkpoint)
         self._gateway, self._name, self._claim = gateway, layout.application, claim
+        self._wiring = program.application.wiring
         self._on_published = on_published
         self._reports = Reports(program.application)
         self.figures = EngineMetrics()
@@ -105,6 +108,9 @@ class RunningEngine:
         self.executors: Executors | None = None
         """The executors; None for local Spark."""
         self._placement: Placement | None = None
+        self._warming: threading.Thread | None = None
+        self._warmed: frozenset[str] = frozenset()
+        """Executors that the last warm-up was for."""
         self._attempts = itertools.count(1)
         self._launched, self._spark = launched, launched.finish()
         with self._spark.starting():
@@ -125,6 +131,7 @@ class RunningEngine:
                 slots_for(layout.buckets),
                 settings.call_limit_s,
                 settings.entity_limit_bytes,
+                wiring=self._wiring,
                 token=settings.token,
             )
             self._query = SupervisedQuery(
@@ -165,7 +172,7 @@ class RunningEngine:
         if self._placement is not None:
             self._placement.take()
         try:
-            address = self._gateway()
+            address = self._gateway(self._wiring)
             self._claim(self._spark.session)
         except RuntimeFailure as error:
             raise NotYet(str(error)) from error
@@ -275,7 +282,10 @@ class RunningEngine:
             self._query.replace()
             between()
             self._reports = Reports(program.application)
-            self._job = dataclasses.replace(self._job, application=application.absolute())
+            self._wiring = program.application.wiring
+            self._job = dataclasses.replace(
+                self._job, application=application.absolute(), wiring=self._wiring
+            )
             self._query.worked()
             if (reason := self._query.failure()) is not None:  # it starts the query
                 raise RuntimeFailure(reason)
@@ -290,6 +300,11 @@ class RunningEngine:
     def release(self) -> None:
         """Let the gateway hand out chunks again."""
         self._set_held(False)
+
+    def end_query(self) -> None:
+        """Stop the query for good, so that another one can begin with its checkpoint."""
+        self._spark.will_stop()
+        self._query.stop()
 
     def stop(self, *, at_once: bool = False) -> None:
         """Stop it; what is not published will be processed again at the next start.
@@ -321,7 +336,7 @@ class RunningEngine:
         """Stop a query that is to use other executors, at the end of an epoch."""
         if self._placement is None or self.executors is None or self._held:
             return
-        if self._last is None or not self._placement.is_outdated():
+        if self._last is None or not self._placement.is_outdated() or not self._are_warm():
             return
         log.info("query moves", executors=self.executors.running(), wanted=self.executors.wanted)
         self._last.hold()
@@ -329,6 +344,20 @@ class RunningEngine:
             self._last.finish_epoch()
         self._query.replace()
         self.executors.remove_surplus()
+
+    def _are_warm(self) -> bool:
+        """Whether executors that the query does not use yet are prepared for it; begins to.
+
+        Messages would wait for that otherwise, for seconds.
+        """
+        assert self._placement is not None
+        fresh = self._placement.fresh()
+        if fresh - self._warmed and (self._warming is None or not self._warming.is_alive()):
+            self._warmed = fresh
+            args = (self._spark.session, self._partitions, self._checkpoint.parent)
+            self._warming = threading.Thread(target=warm_up, args=args, name="warm-up", daemon=True)
+            self._warming.start()
+        return self._warming is None or not self._warming.is_alive()
 
 
 def _lack(checkpoint: Path, scratch: Path) -> str | None:

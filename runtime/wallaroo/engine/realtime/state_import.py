@@ -7,6 +7,7 @@ it.
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import time
@@ -79,16 +80,32 @@ def import_state(session: SparkSession, layout: StateLayout, file: Path, name: s
     layout.checkpoint.mkdir(parents=True, exist_ok=True)
     job = ImportJob(file, name, slots_for(layout.buckets), layout.checkpoint)
     try:
-        _run(session, job, layout)
+        run_import(session, job, layout, session._jvm.wallaroo.realtime.Agent.fresh())
     except Exception as error:
         msg = f"Spark did not import into {layout.checkpoint}: {cause_of(str(error))}"
         raise RuntimeFailure(msg) from error
 
 
-def _run(session: SparkSession, job: ImportJob, layout: StateLayout) -> None:
-    """Run the query until the import is committed."""
-    jvm: Any = session._jvm
-    attempt = jvm.wallaroo.realtime.Agent.fresh()
+def run_import(
+    session: SparkSession,
+    job: ImportJob,
+    layout: StateLayout,
+    attempt: int,
+    patience_s: float = math.inf,
+) -> None:
+    """Run the query until the import is committed.
+
+    Args:
+        session: Spark.
+        job: What its processes do.
+        layout: The state.
+        attempt: Number of the query; negative for one that runs beside another.
+        patience_s: Seconds that it may take.
+
+    Raises:
+        RuntimeError: The query has failed, or takes too long.
+    """
+    give_up = time.monotonic() + patience_s
     query = start_query(
         session, layout.application, attempt, job, layout.partitions, layout.checkpoint
     )
@@ -96,9 +113,13 @@ def _run(session: SparkSession, job: ImportJob, layout: StateLayout) -> None:
         while not is_imported(layout.checkpoint, job.name):
             if not query.isActive():
                 raise RuntimeError(why_ended(query))
+            if time.monotonic() > give_up:
+                msg = f"no end after {patience_s:.0f} s"
+                raise RuntimeError(msg)
             time.sleep(_LOOK_EVERY_S)
     finally:
         query.stop()
+        jvm: Any = session._jvm
         jvm.wallaroo.realtime.Agent.end(attempt)
 
 

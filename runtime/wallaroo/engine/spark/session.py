@@ -27,12 +27,14 @@ _SOCKET_PATH, _SOCKET_NAME = 104, 48
 """Bytes of a Unix socket's path on the strictest system, and of the names that Spark makes."""
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
+SPARK_LEVEL = "ERROR"
+"""The lowest level of log messages of Spark that are shown."""
 _SETTINGS: Mapping[str, str] = {
     # PySpark's server of accumulators would listen on a port
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    "spark.log.level": SPARK_LEVEL,
     # nothing listens beyond this machine unless the master asks for it
     # compressing few, large rows between processes on one machine has no benefit
     "spark.shuffle.compress": "false",
@@ -154,14 +156,20 @@ class Launch:
             )
             raise UsageError(msg)
         self._name, self._settings = name, settings
+        self._spark: Spark | None = None
         self._java = java or Java.of_driver(settings.extra, settings.memory, settings.jars)
 
     def finish(self) -> Spark:
-        """Wait until Spark is ready.
+        """Wait until Spark is ready; may be called again.
 
         Raises:
             RuntimeFailure: It did not start; its virtual machine has been stopped.
         """
+        if self._spark is None:
+            self._spark = self._finish()
+        return self._spark
+
+    def _finish(self) -> Spark:
         from pyspark.sql import SparkSession  # imported while Java starts
 
         settings = self._settings
@@ -201,7 +209,7 @@ class Launch:
             RuntimeFailure: It did not start; its virtual machine has been stopped.
             UsageError: As for the first start.
         """
-        settings, ended = self._settings, self._java
+        settings, ended, self._spark = self._settings, self._java, None
         self._java = Java.of_driver(settings.extra, settings.memory, settings.jars)
         ended.kill()
         return self.finish()

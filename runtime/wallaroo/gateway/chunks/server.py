@@ -21,6 +21,12 @@ from wallaroo.wire.chunk_messages import DRIVER, FAILED, HELLO, Hello, json_in, 
 if TYPE_CHECKING:
     from wallaroo.gateway.traces import MessageTraces
 
+OTHER_WIRING = (
+    "the gateway's application has other pipelines, sources or sinks than the driver's, or another "
+    "version of wallaroo: run both from one image, with the same arguments"
+)
+"""Why a driver waits, such as one that an upgrade is about to replace."""
+
 log = structlog.get_logger("wallaroo.gateway")
 
 
@@ -37,6 +43,7 @@ class ChunkServer:
         pace: How much is under way at a time.
         on_failure: Called when the store cannot be used.
         traces: Traces sampled messages; None for no traces.
+        wiring: That of the gateway's application.
     """
 
     def __init__(
@@ -48,11 +55,12 @@ class ChunkServer:
         pace: Pace,
         on_failure: Callable[[Exception], None],
         traces: MessageTraces | None = None,
+        wiring: str = "",
     ) -> None:
         self._listener, self._store = listener, store
         self._leases = leases
         self._evidence = evidence
-        self._pace = pace
+        self._pace, self._wiring = pace, wiring
         self._on_failure = on_failure
         self._reports = PublicationReports(traces)
         self._run: ChunkRun | None = None
@@ -110,6 +118,8 @@ class ChunkServer:
             return None
         hello = Hello(*json_in(frame))
         problem = self._leases.problem(hello.claim)
+        if problem is None and hello.wiring not in {None, self._wiring}:
+            problem = OTHER_WIRING
         if problem is None and (self._run is None or self._run.order < _order(hello)):
             if self._run is not None:
                 self._run.close()

@@ -20,7 +20,7 @@ FAILED, REFUSED, NO_ROOM, AWAY = "failed", "refused", "no room", "away"
 """Codes of errors: the call makes no sense, or what it asks for failed; its caller may not use the
 gateway; the disk is full; the gateway cannot answer now. After the last two, a repeated call may
 succeed."""
-API = 3
+API = 4
 """Version of the internal API: it increases with each change that an older end would misread."""
 
 
@@ -44,7 +44,7 @@ def check_version(driver: Mapping[str, Any]) -> None:
         Traceback (most recent call last):
             ...
         wallaroo.gateway.internal_api.calls.VersionMismatch: the driver runs wallaroo 0.9 \
-(internal API 9), the gateway wallaroo 0.1.0 (internal API 3): run both from one image
+(internal API 9), the gateway wallaroo 0.1.0 (internal API 4): run both from one image
     """
     if driver.get("api") != API:
         version, api = driver.get("version", "(unknown)"), driver.get("api", "unknown")

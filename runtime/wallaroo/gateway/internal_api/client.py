@@ -9,6 +9,7 @@ from wallaroo.gateway.consistency.agreement import Holdings
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
 from wallaroo.gateway.internal_api.calls import introduction
 from wallaroo.gateway.internal_api.connection import GatewayConnection
+from wallaroo.gateway.internal_api.leases import Successor
 from wallaroo.gateway.internal_api.location import chunks_socket
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.metrics.samples import HotKey, Sample, from_json
@@ -35,9 +36,16 @@ class GatewayClient(GatewayConnection):
         """The same as metrics, with those of the chunks that have been published."""
         return from_json(self._ask("samples", {}))
 
-    def chunks_port(self) -> int | None:
-        """The port at which the gateway takes chunks; None if it has none."""
-        port = self._ask("chunks_port", {})
+    def chunks_port(self, wiring: str) -> int | None:
+        """The port at which the gateway takes chunks; None if it has none.
+
+        Args:
+            wiring: That of the driver's application.
+
+        Raises:
+            RuntimeFailure: The gateway's application has another one.
+        """
+        port = self._ask("chunks_port", {"wiring": wiring})
         return None if port is None else int(port)
 
     def hot_keys(self) -> list[HotKey]:
@@ -82,11 +90,13 @@ class GatewayClient(GatewayConnection):
 
     # --- the lease, for drivers ------------------------------------------------------------------
 
-    def claim(self, holder: str) -> int:
+    def claim(self, holder: str, *, ready: bool | None = None) -> int:
         """Acquire the gateway's lease, under which all further calls are made.
 
         Args:
             holder: Name of the driver; another driver of the same name loses its lease at once.
+            ready: Whether it could begin at once if another driver handed over; None if it is not
+                to take over from any.
 
         Returns:
             Its number, which is the fencing token.
@@ -95,32 +105,51 @@ class GatewayClient(GatewayConnection):
             CallRefused: Another driver has the lease, and is alive.
             RuntimeFailure: The gateway speaks another version of the internal API.
         """
-        answer = self._ask("claim", {"holder": holder, **introduction()})
+        answer = self._ask("claim", {"holder": holder, "ready": ready, **introduction()})
         self._claim = number = int(answer["number"])
         return number
 
-    def renew_claim(self) -> None:
+    def renew_claim(self) -> Successor | None:
         """Report that the driver is alive.
+
+        Returns:
+            The driver that waits to take over; None if there is none.
 
         Raises:
             CallRefused: Another driver has acquired the lease since.
         """
-        self._ask("renew", {})
+        successor = self._ask("renew", {})
+        return None if successor is None else Successor(**successor)
 
-    def release_claim(self) -> None:
-        """Let any other driver acquire the lease at once; a lease that is not released lapses."""
-        self._ask("release", {}, answer_s=_RELEASE_S)
+    def release_claim(self, *, hands_over: bool = False) -> None:
+        """Let any other driver acquire the lease at once; a lease that is not released lapses.
+
+        Args:
+            hands_over: Whether this driver has handed over to another one, for good.
+        """
+        self._ask("release", {"hands_over": hands_over}, answer_s=_RELEASE_S)
+
+    def holder(self) -> str | None:
+        """Name of the driver that has the lease; None if another one can acquire it at once."""
+        name = self._ask("holder", {})
+        return None if name is None else str(name)
 
 
-def chunks_address(location: str, lease: int) -> str:
+def chunks_address(location: str, lease: int, wiring: str) -> str:
     """The address of the socket for chunks of the gateway whose internal API is at *location*.
 
+    Args:
+        location: Where that is.
+        lease: Number of the driver's lease.
+        wiring: That of the driver's application.
+
     Raises:
-        RuntimeFailure: The gateway does not answer, or has none.
+        RuntimeFailure: The gateway does not answer, has none, or has an application of another
+            wiring.
     """
     if (path := chunks_socket(location)) is not None:
         return str(path)
-    port = GatewayClient(location, claim=lease, patience_s=0).chunks_port()
+    port = GatewayClient(location, claim=lease, patience_s=0).chunks_port(wiring)
     if port is None:
         msg = "the gateway takes no chunks: start it with --token-file"
         raise RuntimeFailure(msg)

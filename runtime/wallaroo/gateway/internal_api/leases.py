@@ -2,8 +2,11 @@
 
 A driver acquires the lease before it touches anything, and renews it while it is alive. Another
 driver obtains the lease when the first one has released it, has been silent for some time, or has
-the same name: a pod that replaced its predecessor. From then on, calls under the old number, the
-fencing token, are rejected.
+the same name: a container that replaced its predecessor. From then on, calls under the old number,
+the fencing token, are rejected.
+
+A driver that is to take over from another one asks again and again, and says whether it could begin
+at once. The holder learns of it when it renews its lease, and hands over.
 """
 
 from __future__ import annotations
@@ -22,6 +25,10 @@ LAPSE_S = 15.0
 """Seconds of silence after which a driver is presumed dead: several renewals or a pause of Java."""
 RENEW_S = 2.0
 """Seconds between two renewals."""
+_WAITS_S = 5.0
+"""Seconds of silence after which a driver that waits for the lease is presumed dead."""
+_MOST_KEPT = 20
+"""Names of drivers that have handed over which are kept: more than there are at a time."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,18 @@ class _Known:
     """Number of the last lease."""
     holder: str | None = None
     """Name of the driver that has it; None if it was released."""
+    handed_over: tuple[str, ...] = ()
+    """Names of the drivers that have handed over to others, the last one first."""
+
+
+@dataclass(frozen=True)
+class Successor:
+    """A driver that waits for the holder of the lease to hand over."""
+
+    name: str
+    """Its name."""
+    ready: bool
+    """Whether it could begin at once."""
 
 
 class LeaseHeld(Exception):
@@ -57,39 +76,70 @@ class Leases:
         else:
             self._keep(self._known)
         self._heard_at = clock()  # the holder may not have noticed that the gateway was away
+        self._successor: Successor | None = None
+        self._asked_at = clock()
+        """When the successor last asked."""
 
     @property
     def holder(self) -> str | None:
-        """Name of the driver that has the lease."""
-        return self._known.holder
+        """Name of the driver that has the lease; None if another one can acquire it at once."""
+        with self._lock:
+            is_silent = self._clock() - self._heard_at >= LAPSE_S
+            return None if is_silent else self._known.holder
 
-    def claim(self, holder: str) -> int:
+    def claim(self, holder: str, *, ready: bool | None = None) -> int:
         """Give the lease to the driver *holder*; returns its number.
+
+        One that has handed over does not take over again: its code is the older one.
+
+        Args:
+            holder: Name of the driver.
+            ready: Whether it could begin at once if another driver handed over; None if it is not
+                to take over from any.
 
         Raises:
             LeaseHeld: Another driver has it, and was heard from recently.
         """
         with self._lock:
-            silent_s = self._clock() - self._heard_at
-            if self._known.holder not in {None, holder} and silent_s < LAPSE_S:
+            known, now = self._known, self._clock()
+            silent_s = now - self._heard_at
+            if known.holder not in {None, holder} and silent_s < LAPSE_S:
+                if ready is not None and holder not in known.handed_over:
+                    self._successor, self._asked_at = Successor(holder, ready), now
                 msg = (
-                    f"the driver {self._known.holder} has the lease of this gateway, and was last "
+                    f"the driver {known.holder} has the lease of this gateway, and was last "
                     f"heard from {silent_s:.0f} s ago; two drivers cannot run one application"
                 )
                 raise LeaseHeld(msg)
-            self._keep(_Known(self._known.number + 1, holder))
-            self._heard_at = self._clock()
+            others = tuple(name for name in known.handed_over if name != holder)
+            self._keep(_Known(known.number + 1, holder, others))
+            self._heard_at, self._successor = now, None
             return self._known.number
 
-    def renew(self) -> None:
-        """Note that the driver is alive; its number was checked when its call came in."""
-        with self._lock:
-            self._heard_at = self._clock()
+    def renew(self) -> Successor | None:
+        """Note that the driver is alive; its number was checked when its call came in.
 
-    def release(self) -> None:
-        """Let any driver acquire the lease at once."""
+        Returns:
+            The driver that waits to take over; None if there is none.
+        """
         with self._lock:
-            self._keep(_Known(self._known.number, None))
+            self._heard_at = now = self._clock()
+            if now - self._asked_at > _WAITS_S:
+                self._successor = None
+            return self._successor
+
+    def release(self, *, hands_over: bool = False) -> None:
+        """Let any driver acquire the lease at once.
+
+        Args:
+            hands_over: Whether the holder has handed over to another driver.
+        """
+        with self._lock:
+            known = self._known
+            names = known.handed_over
+            if hands_over and known.holder is not None:
+                names = (known.holder, *names)[:_MOST_KEPT]
+            self._keep(_Known(known.number, None, names))
 
     def problem(self, number: int) -> str | None:
         """Why a call under the lease *number* is rejected; None if it is not."""
@@ -113,7 +163,8 @@ def _read(file: Path) -> _Known:
         DamagedFile: It was changed.
     """
     try:
-        return _Known(**unsealed(file.read_text()))
+        values = unsealed(file.read_text())
+        return _Known(**{**values, "handed_over": tuple(values.get("handed_over", ()))})
     except (ValueError, TypeError) as error:
         msg = (
             f"{file} is damaged: {error}; restore it from a copy, or remove it while no driver "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ from wallaroo.run.kubernetes.worker_count import requested
 _INSTANCE, _COMPONENT = "app.kubernetes.io/instance", "app.kubernetes.io/component"
 _PART_OF = "app.kubernetes.io/part-of=wallaroo"
 _CONTROLLERS = ("gateway", "driver")
-"""Components that are StatefulSets."""
+"""Components that always have a pod, unless the release is stopped."""
 _UPGRADE_CHECK = "upgrade-check"
 """Component of the pod that helm runs before an upgrade, and leaves behind if it fails."""
 _ORDER = ("gateway", "driver", "executor", "receiver", "test", _UPGRADE_CHECK)
@@ -220,7 +221,7 @@ def _warnings(events: Sequence[Any]) -> dict[str, tuple[str, str]]:
 
 def _pod(pod: Any, warnings: Mapping[str, tuple[str, str]]) -> PodStatus:
     conditions = {c.type: c for c in pod.status.conditions or []}
-    ready = "Ready" in conditions and conditions["Ready"].status == "True"
+    ready = _is_ready(pod)
     age = datetime.datetime.now(datetime.UTC) - pod.metadata.creation_timestamp
     leaving = pod.metadata.deletion_timestamp is not None
     return PodStatus(
@@ -233,6 +234,10 @@ def _pod(pod: Any, warnings: Mapping[str, tuple[str, str]]) -> PodStatus:
         pod.spec.node_name,
         None if leaving else _pod_problem(pod, conditions, ready, warnings),
     )
+
+
+def _is_ready(pod: Any) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions or [])
 
 
 def _pod_problem(
@@ -273,8 +278,11 @@ def _with_remedy(text: str, reason: str | None) -> str:
 def _query(
     api: Any, namespace: str, pods: Sequence[Any], component: str
 ) -> Mapping[str, Any] | None:
-    """The status that the pod of *component* serves, through the API server."""
-    for pod in pods:
+    """The status that the pod of *component* serves, through the API server; one that is ready.
+
+    A driver that waits to take over, or has handed over, is not.
+    """
+    for pod in sorted(pods, key=_is_ready, reverse=True):
         if pod.metadata.labels.get(_COMPONENT) != component or pod.status.phase != "Running":
             continue
         ports = [p for c in pod.spec.containers for p in c.ports or [] if p.name == _HEALTH_PORT]
@@ -317,7 +325,9 @@ def _problems(
     )
     for component in _CONTROLLERS:
         if component not in present:
-            reason, text = warnings.get(f"{fullname}-{component}", ("", ""))
+            name = re.compile(rf"{re.escape(str(fullname))}-{component}(-[0-9a-z]+)?")
+            about = (warnings[found] for found in warnings if name.fullmatch(found))
+            reason, text = next(about, ("", ""))  # of a StatefulSet or a ReplicaSet
             why = f": {_with_remedy(text, reason)}" if text else " (is the release stopped?)"
             yield f"there is no pod of the {component}{why}"
     if gateway is not None:

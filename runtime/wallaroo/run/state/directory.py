@@ -57,6 +57,34 @@ class Fixed:
         """The fixed values of a new directory."""
         return cls(application, partitions, partitions * _BUCKETS_PER_PARTITION)
 
+    def check_application(self, path: Path, application: str) -> None:
+        """Refuse the state in *path* for another *application*.
+
+        Raises:
+            UsageError: It belongs to another one.
+        """
+        if self.application != application:
+            msg = (
+                f"the state directory {path} belongs to the application "
+                f"{self.application!r}, not to {application!r}; choose another --state-dir"
+            )
+            raise UsageError(msg)
+
+    def check_partitions(self, path: Path, partitions: int) -> None:
+        """Refuse a number of *partitions* other than that of the state in *path*.
+
+        Raises:
+            UsageError: The numbers differ.
+        """
+        if partitions != self.partitions:
+            msg = (
+                f"the state in {path} has {counted(self.partitions, 'partition')}, not "
+                f"{partitions}: the number is fixed when a state directory is created; use "
+                f"{self.partitions}, or stop the application and run `wallaroo repartition` "
+                f"(in a chart: set partitions={self.partitions}, or repartition=true)"
+            )
+            raise UsageError(msg)
+
     def layout(self, checkpoint: Path, directory: Path) -> StateLayout:
         """The layout of the state in *checkpoint*, for the engine.
 
@@ -154,7 +182,9 @@ class StateDirectory:
             self.directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
             warn_if_open(self.directory)
             remedy = "stop it, or choose another --state-dir"
-            self._lock_file = hold(self.directory / "lock", remedy, on_wait=self._note_wait)
+            self._lock_file: int | None = hold(
+                self.directory / "lock", remedy, on_wait=self._note_wait
+            )
             check_room(self.directory)
         except OSError as error:
             if is_full(error):
@@ -172,19 +202,8 @@ class StateDirectory:
             log.info("state directory was moved", now=str(self.path))
 
     def check_partitions(self, partitions: int) -> None:
-        """Refuse a number of *partitions* other than that of the state.
-
-        Raises:
-            UsageError: The numbers differ.
-        """
-        if partitions != self.fixed.partitions:
-            msg = (
-                f"the state in {self.path} has {counted(self.fixed.partitions, 'partition')}, not "
-                f"{partitions}: the number is fixed when a state directory is created; use "
-                f"{self.fixed.partitions}, or stop the application and run `wallaroo repartition` "
-                f"(in a chart: set partitions={self.fixed.partitions}, or repartition=true)"
-            )
-            raise UsageError(msg)
+        """See `Fixed.check_partitions`."""
+        self.fixed.check_partitions(self.path, partitions)
 
     @staticmethod
     def has_state(path: Path) -> bool:
@@ -237,8 +256,10 @@ class StateDirectory:
         return is_new(self.checkpoint)
 
     def close(self) -> None:
-        """Release the directory."""
-        os.close(self._lock_file)
+        """Release the directory; may be called again."""
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
 
     def _note_wait(self, seconds: float) -> None:
         log.info("state directory in use", directory=str(self.directory), waits_s=seconds)
@@ -252,12 +273,7 @@ class StateDirectory:
             self._write(fixed)
             return fixed
         fixed = read_fixed(self.path)
-        if fixed.application != application:
-            msg = (
-                f"the state directory {self.path} belongs to the application "
-                f"{fixed.application!r}, not to {application!r}; choose another --state-dir"
-            )
-            raise UsageError(msg)
+        fixed.check_application(self.path, application)
         return fixed
 
     def _write(self, fixed: Fixed) -> None:

@@ -16,7 +16,7 @@ import org.apache.spark.{SparkFiles, TaskContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.sql.execution.streaming.state.Ahead
 
-/** What the processes of one query run. */
+/** What the processes of one query run; `attempt` is negative for one that only warms up. */
 final case class Job(attempt: Int, pickled: Array[Byte]) {
   /** As an option of a source. */
   def text: String = s"$attempt ${util.Base64.getEncoder.encodeToString(pickled)}"
@@ -35,7 +35,8 @@ object Job {
 /** A process of a query, and the connection to it, which is kept from one epoch to the next.
   * Frames follow their length.
   */
-final class Bridge(val role: Int, name: String, listener: ServerSocketChannel) {
+final class Bridge(
+    val role: Int, name: String, val warmsUp: Boolean, listener: ServerSocketChannel) {
   /** The exit code, negative for a signal. */
   val ended = new CompletableFuture[Integer]
   /** Zero once it has been told from where changes apply, and can take chunks. */
@@ -139,7 +140,7 @@ final class Agent(python: String, environment: Seq[(String, String)]) {
     val path = s"${directory.get(Agent.StartSeconds, TimeUnit.SECONDS)}/$name"
     val listener = ServerSocketChannel.open(StandardProtocolFamily.UNIX)
     listener.bind(UnixDomainSocketAddress.of(path))
-    val bridge = new Bridge(role, name, listener)
+    val bridge = new Bridge(role, name, job.attempt < 0, listener)
     bridges.put(name, bridge)
     val files = Path.of(SparkFiles.getRootDirectory()).toAbsolutePath
     write(s"start\u0000$name\u0000$role\u0000$path\u0000$files".getBytes(UTF_8), job.pickled)
@@ -184,7 +185,8 @@ final class Agent(python: String, environment: Seq[(String, String)]) {
   }
 
   private def ended(bridge: Bridge, code: Int): Unit = {
-    if (!bridge.isKilled && code != Agent.CutOff) Agent.note(s"${bridge.role} $code")
+    if (bridge.warmsUp) Agent.forget(bridge)
+    else if (!bridge.isKilled && code != Agent.CutOff) Agent.note(s"${bridge.role} $code")
     bridge.ended.complete(code)
   }
 }
@@ -203,6 +205,8 @@ object Agent {
   /** Number of the query whose processes may be here. */
   private var attempt = 0
   private val bridges = new util.HashMap[Int, Bridge]
+  /** By number of the query and role, those of queries that run beside it to warm up. */
+  private val others = new ConcurrentHashMap[(Int, Int), Bridge]
   @volatile private var first = ""
 
   /** Start it ahead.
@@ -220,21 +224,30 @@ object Agent {
 
   /** The process `role` of a query; no process of an earlier query is left. */
   def bridge(job: Job, role: Int): Bridge = synchronized {
+    if (job.attempt < 0) {
+      if (!others.containsKey((job.attempt, role))) others.put((job.attempt, role), fork(job, role))
+      return others.get((job.attempt, role))
+    }
     if (job.attempt > attempt) {
       end(attempt)
       attempt = job.attempt
     }
     if (job.attempt < attempt) throw new IllegalStateException("this query has been stopped")
-    if (!bridges.containsKey(role)) {
-      start(python, environment)
-      bridges.put(role, current.start(job, role))
-    }
+    if (!bridges.containsKey(role)) bridges.put(role, fork(job, role))
     bridges.get(role)
+  }
+
+  private def fork(job: Job, role: Int): Bridge = {
+    start(python, environment)
+    current.start(job, role)
   }
 
   /** End the processes of a query, and wait for them. */
   def end(query: Int): Unit = synchronized {
-    if (query == attempt) {
+    if (query < 0) {
+      others.values.forEach(_.kill())
+      others.clear()
+    } else if (query == attempt) {
       bridges.values.forEach(_.kill())
       bridges.values.forEach { bridge =>
         try bridge.ended.get(EndSeconds, TimeUnit.SECONDS)
@@ -245,6 +258,9 @@ object Agent {
       attempt = query + 1 // a task that comes too late starts none
     }
   }
+
+  /** Forget the process of a query that warmed up; others may wait for an end under the lock. */
+  def forget(bridge: Bridge): Unit = others.values.remove(bridge)
 
   def kill(name: String): Unit = Option(current).foreach(_.kill(name))
 
