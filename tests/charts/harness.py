@@ -198,6 +198,18 @@ def one(objects: list[Object], kind: str, name_end: str = "") -> Object:
     return found
 
 
+def pod_spec(objects: list[Object], component: str) -> Object:
+    """The spec of the pods of the gateway or the driver."""
+    (found,) = (
+        o["spec"]["template"]["spec"]
+        for o in objects
+        if o["kind"] in {"StatefulSet", "Deployment"}
+        and o["metadata"]["name"].endswith(f"-{component}")
+    )
+    spec: Object = found
+    return spec
+
+
 def executor_pod(objects: list[Object]) -> Object:
     """The pod that Spark makes of the executors' template."""
     template = one(objects, "ConfigMap", "-executor")["data"]["pod.yaml"]

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.charts.harness import HELM, Helm, executor_pod, invalid, one, pods, unrestricted
+from tests.charts.harness import (
+    HELM,
+    Helm,
+    executor_pod,
+    invalid,
+    pod_spec,
+    pods,
+    unrestricted,
+)
 from tests.charts.test_objects import NEWEST, OLDEST
 
 EXAMPLES = {path.stem: path for path in sorted((HELM / "wallaroo/examples").glob("*.yaml"))}
@@ -49,7 +57,7 @@ def test_the_page_names_every_example() -> None:
 
 def test_the_smallest_release_asks_for_less_than_the_default(helm: Helm) -> None:
     def requested(objects: list[dict[str, Any]], component: str) -> dict[str, str]:
-        spec = one(objects, "StatefulSet", component)["spec"]["template"]["spec"]
+        spec = pod_spec(objects, component.removeprefix("-"))
         found: dict[str, str] = spec["containers"][0]["resources"]["requests"]
         return found
 

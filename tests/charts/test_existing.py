@@ -111,10 +111,9 @@ def test_settings_of_topics_are_checked_as_the_upgrade_will_have_them(render: Re
 
 
 def running(objects: list[Object], *, ready: bool = True) -> Object:
-    """The driver's pod in a release of *objects*."""
-    spec = one(objects, "StatefulSet", "-driver")["spec"]["template"]["spec"]
-    statuses = [{"name": "sidecar", "ready": True}, {"name": "driver", "ready": ready}]
-    return {"spec": spec, "status": {"containerStatuses": statuses}}
+    """The driver in a release of *objects*."""
+    found: Object = one(objects, "Deployment", "-driver")
+    return {**found, "status": {"readyReplicas": int(ready)}}
 
 
 def checked_state(check: Object) -> str | None:
@@ -127,7 +126,7 @@ def checked_state(check: Object) -> str | None:
 
 def test_an_upgrade_checks_the_state_where_the_driver_has_it(render: Render) -> None:
     before = render({})
-    gateway, pod = one(before, "StatefulSet", "-gateway"), {"driver-0": running(before)}
+    gateway, pod = one(before, "StatefulSet", "-gateway"), {"driver": running(before)}
     new: dict[str, Any] = {"image": {"tag": "0.2.0"}, "driver": {"nodeSelector": {"disk": "fast"}}}
     (check,) = checks(render(new, gateway=gateway, **pod))
     assert checked_state(check) == "/var/lib/wallaroo/state"
@@ -153,7 +152,7 @@ def test_an_upgrade_checks_the_state_on_an_object_store(render: Render) -> None:
         "storage": {"state": {"uri": "s3a://states/shop", "credentialsSecret": "store"}}
     }
     before = render(values)
-    gateway, pod = one(before, "StatefulSet", "-gateway"), {"driver-0": running(before)}
+    gateway, pod = one(before, "StatefulSet", "-gateway"), {"driver": running(before)}
     (check,) = checks(render({**values, "args": ["--fast"]}, gateway=gateway, **pod))
     assert checked_state(check) == "s3a://states/shop"
     (container,) = check["spec"]["containers"]
@@ -176,7 +175,7 @@ def test_an_upgrade_checks_no_state_that_the_driver_does_not_have(
     before = render({})
     gateway, pod = (
         one(before, "StatefulSet", "-gateway"),
-        {"driver-0": running(before, ready=ready)},
+        {"driver": running(before, ready=ready)},
     )
     (check,) = checks(render({"args": ["--fast"], **values}, gateway=gateway, **pod))
     assert checked_state(check) is None
@@ -187,7 +186,7 @@ def test_nothing_is_checked_twice_whether_the_driver_is_ready(render: Render) ->
     before = render({})
     gateway = one(before, "StatefulSet", "-gateway")
     for ready in (True, False):
-        pod = {"driver-0": running(before, ready=ready)}
+        pod = {"driver": running(before, ready=ready)}
         assert not checks(render({}, gateway=gateway, **pod))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.charts.harness import CHARTS, Helm, Object, RefusedError, one, pods
+from tests.charts.harness import CHARTS, Helm, Object, RefusedError, one, pod_spec, pods
 from tests.charts.test_objects import CASES
 from wallaroo.connectors.kafka.options import kafka_parse_sink_options, kafka_parse_source_options
 from wallaroo.connectors.kafka.settings import VARIABLE
@@ -32,7 +32,7 @@ def changed(**kafka: Any) -> dict[str, Any]:
 
 
 def container(objects: list[Object], component: str) -> Object:
-    spec = one(objects, "StatefulSet", f"-{component}")["spec"]["template"]["spec"]
+    spec = pod_spec(objects, component)
     found: Object = spec["containers"][0]
     return found
 
@@ -107,7 +107,7 @@ def test_the_gateway_reads_what_the_values_say(helm: Helm) -> None:
     (variable,) = (v for v in gateway["env"] if v["name"] == VARIABLE)
     shared, secret = variable["value"].split(":")
     assert secret == "/etc/wallaroo/kafka/settings"
-    spec = one(objects, "StatefulSet", "-gateway")["spec"]["template"]["spec"]
+    spec = pod_spec(objects, "gateway")
     (mount,) = (m for m in gateway["volumeMounts"] if shared.startswith(m["mountPath"] + "/"))
     (volume,) = (v for v in spec["volumes"] if v["name"] == mount["name"])
     text = one(objects, "ConfigMap", volume["configMap"]["name"])["data"]["settings"]

@@ -11,7 +11,16 @@ import pytest
 import yaml
 from kubernetes_validate.utils import all_versions, latest_version
 
-from tests.charts.harness import CHARTS, Helm, executor_pod, invalid, one, pods, unrestricted
+from tests.charts.harness import (
+    CHARTS,
+    Helm,
+    executor_pod,
+    invalid,
+    one,
+    pod_spec,
+    pods,
+    unrestricted,
+)
 from wallaroo.cli.check import check
 from wallaroo.cli.driver import driver
 from wallaroo.cli.gateway import gateway
@@ -431,7 +440,7 @@ def test_the_key_of_the_door_is_the_gateways_alone(helm: Helm) -> None:
 
 
 def arguments(objects: list[dict[str, Any]], component: str) -> list[str]:
-    container = one(objects, "StatefulSet", component)["spec"]["template"]["spec"]["containers"][0]
+    container = pod_spec(objects, component.removeprefix("-"))["containers"][0]
     return [str(argument) for argument in container["args"]]
 
 
@@ -441,7 +450,7 @@ def test_gateway_and_driver_take_what_they_are_given(helm: Helm, values: dict[st
     for name, command in (("-gateway", gateway), ("-driver", driver)):
         args = arguments(objects, name)[1:]
         command.make_context(name, args)
-    spec = one(objects, "StatefulSet", "-driver")["spec"]["template"]["spec"]
+    spec = pod_spec(objects, "driver")
     for container in (c for c in spec.get("initContainers", []) if c["name"] == "repartition"):
         repartition.make_context("repartition", container["args"][1:])
 
@@ -469,9 +478,7 @@ def test_memory_follows_from_the_largest_frame(
 ) -> None:
     def memory(values: dict[str, Any]) -> tuple[str, str]:
         objects = helm.objects("word-count", {"maxFrameBytes": mib * 2**20, **values})
-        (container,) = one(objects, "StatefulSet", "-gateway")["spec"]["template"]["spec"][
-            "containers"
-        ]
+        (container,) = pod_spec(objects, "gateway")["containers"]
         (overhead,) = (one for one in arguments(objects, "-driver") if "memoryOverhead" in one)
         return container["resources"]["limits"]["memory"], overhead.rpartition("=")[2]
 
@@ -519,7 +526,7 @@ def test_a_dashboard_without_a_token_is_for_named_peers(helm: Helm) -> None:
 
 def test_every_file_of_tls_is_mounted_from_its_secret(helm: Helm) -> None:
     objects = helm.objects("market-spread", CASES["TLS everywhere"])
-    spec = one(objects, "StatefulSet", "-gateway")["spec"]["template"]["spec"]
+    spec = pod_spec(objects, "gateway")
     (container,) = spec["containers"]
     secrets = {v["name"]: v["secret"] for v in spec["volumes"] if "secret" in v}
     files = {
@@ -557,17 +564,20 @@ def test_executors_go_where_the_volume_is(helm: Helm) -> None:
     assert near(["ReadWriteMany"]) == {"podAntiAffinity": apart("executor")}
 
 
-def apart(component: str) -> Any:
+def node_of(component: str) -> Any:
     labels = {"name": "word-count", "instance": "word-count", "component": component}
-    term = {
+    return {
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {
             "matchLabels": {f"app.kubernetes.io/{name}": value for name, value in labels.items()}
         },
     }
+
+
+def apart(component: str) -> Any:
     return {
         "preferredDuringSchedulingIgnoredDuringExecution": [
-            {"weight": 100, "podAffinityTerm": term}
+            {"weight": 100, "podAffinityTerm": node_of(component)}
         ]
     }
 
@@ -580,13 +590,16 @@ def test_the_gateway_prefers_another_node_than_the_drivers_unless_values_say_whe
 
     assert affinity({}) == {"podAntiAffinity": apart("driver")}
     assert affinity({"affinity": {"podAntiAffinity": {}}}) == {"podAntiAffinity": {}}
-    assert affinity({}, "driver") is None
+    # it takes over where the state is
+    same = {"requiredDuringSchedulingIgnoredDuringExecution": [node_of("driver")]}
+    assert affinity({}, "driver") == {"podAffinity": same}
+    assert affinity({"surge": False}, "driver") is None
 
 
 def spec_of(objects: list[dict[str, Any]], part: str) -> Any:
     if part == "executor":
         return executor_pod(objects)["spec"]
-    return one(objects, "StatefulSet", f"-{part}")["spec"]["template"]["spec"]
+    return pod_spec(objects, part)
 
 
 @pytest.mark.parametrize("part", ["gateway", "driver", "executor"])
@@ -721,7 +734,7 @@ def test_the_engine_reaches_the_gateway_at_a_second_port(helm: Helm) -> None:
         return {p["name"]: p["port"] for p in one(made, "Service", "-gateway")["spec"]["ports"]}
 
     def pod(name: str) -> Any:
-        return one(objects, "StatefulSet", name)["spec"]["template"]["spec"]
+        return pod_spec(objects, name.removeprefix("-"))
 
     assert ports(objects)["chunks"] == 7901
     (gateway,) = pod("-gateway")["containers"]
@@ -784,7 +797,7 @@ def test_fractions_may_be_text_as_helm_takes_them_from_its_command_line(helm: He
     objects = helm.objects("market-spread", values)
 
     def arguments(name: str) -> list[str]:
-        found = one(objects, "StatefulSet", name)["spec"]["template"]["spec"]["containers"][0]
+        found = pod_spec(objects, name.removeprefix("-"))["containers"][0]
         return [str(argument) for argument in found["args"]]
 
     assert "--function-timeout=0.5" in arguments("-driver")
@@ -833,3 +846,24 @@ def test_executors_ask_for_ephemeral_storage_when_they_shall(helm: Helm) -> None
     assert resources({}) is None
     wanted = {"ephemeral-storage": "2Gi"}
     assert resources({"ephemeralStorage": "2Gi"}) == {"requests": wanted, "limits": wanted}
+
+
+@pytest.mark.parametrize(
+    ("values", "takes_over"),
+    [
+        ({}, True),
+        ({"driver": {"surge": False}}, False),
+        ({"partitions": 16, "repartition": True}, False),
+    ],
+)
+def test_a_new_driver_starts_beside_the_old_one_unless_values_say_otherwise(
+    helm: Helm, values: dict[str, Any], takes_over: bool
+) -> None:
+    objects = helm.objects("market-spread", values)
+    spec = one(objects, "Deployment", "-driver")["spec"]
+    assert spec["strategy"]["type"] == ("RollingUpdate" if takes_over else "Recreate")
+    options = driver.make_context("driver", arguments(objects, "-driver")[1:]).params
+    assert options["take_over"] is takes_over
+    # the epoch's end takes 20 s, and Spark's end some
+    assert options["successor_patience"] == (80.0 if takes_over else 0.0)
+    assert spec["template"]["spec"]["terminationGracePeriodSeconds"] == 120

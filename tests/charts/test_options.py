@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from tests.charts.harness import HELM, Helm, Object, one
+from tests.charts.harness import HELM, Helm, pod_spec
 from wallaroo.cli.driver import driver
 from wallaroo.cli.gateway import gateway
 
@@ -43,7 +43,7 @@ REQUIRED = {
 def parsed(helm: Helm, command: click.Command, values: dict[str, Any]) -> click.Context:
     """What *command* reads from the arguments that a chart gives it."""
     objects = helm.objects("market-spread", values)
-    pod: Object = one(objects, "StatefulSet", f"-{command.name}")["spec"]["template"]["spec"]
+    pod = pod_spec(objects, str(command.name))
     name, *arguments = pod["containers"][0]["args"]
     assert name == command.name
     return command.make_context(name, [str(argument) for argument in arguments])

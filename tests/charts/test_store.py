@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.charts.harness import CHARTS, Helm, Object, executor_pod, one
+from tests.charts.harness import CHARTS, Helm, Object, executor_pod, pod_spec
 
 URI = "s3a://states/market-spread"
 STATE = {
@@ -22,7 +22,7 @@ def objects(helm: Helm, chart: str, **state: Any) -> list[Object]:
 
 
 def driver_spec(found: list[Object]) -> Object:
-    spec: Object = one(found, "StatefulSet", "-driver")["spec"]["template"]["spec"]
+    spec: Object = pod_spec(found, "driver")
     return spec
 
 
@@ -60,7 +60,7 @@ def test_driver_and_executors_are_told_the_store_and_its_credentials(helm: Helm)
         expected[name] = {"secretKeyRef": {"name": "store", "key": name}}
     assert environment(driver_spec(found)) == expected
     assert environment(executor_spec(found)) == expected
-    gateway = one(found, "StatefulSet", "-gateway")["spec"]["template"]["spec"]
+    gateway = pod_spec(found, "gateway")
     assert environment(gateway) == {}
 
 

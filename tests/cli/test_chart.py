@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tests.charts.harness import SdkHelm
+from tests.charts.harness import SdkHelm, pod_spec
 from tests.helpers import ROOT
 from wallaroo import __version__
 from wallaroo.cli.main import main
@@ -80,9 +80,8 @@ def test_a_chart_installs_the_application_and_needs_no_other_file(
     assert ports == [("orders", 7010), ("market-data", 7011)]
     images = {
         container["image"]
-        for o in objects
-        if o["kind"] == "StatefulSet"
-        for container in o["spec"]["template"]["spec"]["containers"]
+        for component in ("gateway", "driver")
+        for container in pod_spec(objects, component)["containers"]
     }
     assert images == {"localhost/market-spread:0.1.0"}
 

@@ -300,11 +300,17 @@ class Release:
             for pod in self.pods(component)
         }
 
+    @property
+    def driver(self) -> str:
+        """The name of the driver's pod; of the ready one, if there is another."""
+        pods = sorted(self.pods("driver"), key=_is_ready)
+        return str(pods[-1]["metadata"]["name"]) if pods else "none"
+
     def change(self, action: str) -> str:
         """Have the driver `pause` or `resume`; what the command says."""
         command = ("wallaroo", action, "127.0.0.1:4040")
         token = ("--dashboard-token-file", "/etc/wallaroo/dashboard/token")
-        return self.cluster.kubectl("exec", f"{self.fullname}-driver-0", "--", *command, *token)
+        return self.cluster.kubectl("exec", self.driver, "--", *command, *token)
 
     def is_ready(self) -> bool:
         """Whether gateway and driver are ready."""
@@ -341,7 +347,7 @@ class Release:
     def runs(self, workers: int) -> bool:
         """Whether *workers* executors take tasks, as the driver tells."""
         try:
-            told = self.cluster.http(f"{self.fullname}-driver-0", 7980, "status")
+            told = self.cluster.http(self.driver, 7980, "status")
         except CommandFailedError:  # there is no driver just now
             return False
         return bool(json.loads(told)["workers"]["running"] == workers)

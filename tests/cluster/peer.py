@@ -243,6 +243,7 @@ def main(text: str) -> None:
             url = urlsplit(self.path)
             asked = {name: values[0] for name, values in parse_qs(url.query).items()}
             if url.path == "/send":
+                due.longest_s = 0.0
                 sender.send(int(asked["messages"]), float(asked["rate"]))
             elif url.path == "/stop":
                 sender.stop()

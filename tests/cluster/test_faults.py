@@ -13,6 +13,7 @@ from tests.helpers import ROOT
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 RATE = 1000
+ENDLESS = 1_000_000
 BURST = 6_000
 """Messages sent around each fault: enough to stream before, meanwhile and after."""
 
@@ -31,7 +32,8 @@ class Streaming:
 
     def __exit__(self, *_exc: object) -> None:
         if _exc[0] is None:
-            self.result = self._peer.settle()
+            result = self._peer.settle()
+            print(f"longest time without an output: {result['longest_s']:.1f} s")
 
 
 def test_outputs_wait_for_an_address_that_does_not_resolve(
@@ -63,7 +65,7 @@ def test_messages_wait_while_the_application_is_paused(
     status = word_count.status()
     assert status["state"] == "paused"
     assert "paused" in word_count.status_table()
-    driver = f"{word_count.fullname}-driver-0"
+    driver = word_count.driver
     assert "\nwallaroo_paused 1.0\n" in word_count.cluster.http(driver, 7980, "metrics")
     word_count.delete_pods("gateway")
     wait_for("another gateway", lambda: not word_count.is_ready())
@@ -106,10 +108,27 @@ def test_the_driver_crashes(word_count: Release, word_peer: Peer) -> None:
     word_count.wait_until_ready()
 
 
-def test_the_driver_is_deleted(word_count: Release, word_peer: Peer) -> None:
-    with Streaming(word_peer):
+@pytest.mark.parametrize("event", ["upgrade", "deletion"])
+def test_a_new_driver_takes_over_from_the_old_one(
+    word_count: Release, word_peer: Peer, event: str
+) -> None:
+    word_peer.settle()
+    before = word_count.driver
+    word_peer.send(ENDLESS, RATE)
+    if event == "upgrade":
+        word_count.upgrade("--set-string", "driver.podAnnotations.turn=second")
+    else:
         word_count.delete_pods("driver")
-    word_count.wait_until_ready()
+
+    def is_over() -> bool:
+        return word_count.is_ready() and word_count.driver != before
+
+    wait_for("the new driver alone", is_over)
+    assert "taken over" in word_count.cluster.logs(word_count.driver)
+    word_peer.stop()
+    result = word_peer.settle()
+    print(f"longest time without an output: {result['longest_s']:.1f} s")
+    assert word_count.runs(2)
 
 
 def test_the_gateway_crashes(word_count: Release, word_peer: Peer) -> None:
@@ -226,7 +245,7 @@ def migrated(fields):
 
 
 def test_the_log_of_a_driver_has_no_errors_of_its_start(word_count: Release) -> None:
-    assert "Uncaught exception" not in word_count.cluster.logs(f"{word_count.fullname}-driver-0")
+    assert "Uncaught exception" not in word_count.cluster.logs(word_count.driver)
 
 
 def test_a_node_is_drained(word_count: Release, word_peer: Peer) -> None:

@@ -177,7 +177,7 @@ def test_the_password_is_in_the_secret_and_in_one_file_of_the_gateway(
     look = ("python3", "-c", f"import os; print(oct(os.stat('{file}').st_mode & 0o777))")
     assert cluster.kubectl("exec", gateway, "--", *look).strip() == "0o440"
     with pytest.raises(CommandFailedError, match="No such file"):
-        cluster.kubectl("exec", f"{release.fullname}-driver-0", "--", "cat", file)
+        cluster.kubectl("exec", release.driver, "--", "cat", file)
 
 
 def test_uninstall_leaves_nothing(release: Release) -> None:

@@ -101,7 +101,7 @@ def test_workers_follow_the_load(market_spread: Release, market_peer: Peer) -> N
     assert (result["connects"], result["repeated"]) == (2, 0)
     wait_for("fewer workers", functools.partial(market_spread.runs, 1))
     assert market_spread.lives("gateway", "driver") == before
-    log = market_spread.cluster.logs(f"{market_spread.fullname}-driver-0")
+    log = market_spread.cluster.logs(market_spread.driver)
     reasons = [line for line in log.splitlines() if '"workers change"' in line]
     assert len(reasons) >= 2, "up and down"
     assert all("cores: " in line for line in reasons)

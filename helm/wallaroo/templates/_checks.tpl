@@ -259,7 +259,7 @@ claim keeps the number when the release is uninstalled. If the driver does not b
 rejected the number of partitions; only the driver knows the right one, so any number is accepted then.
 */}}
 {{- define "wallaroo.partitionsBefore" -}}
-{{- $driver := include "wallaroo.existing" (dict "root" . "api" "apps/v1" "kind" "StatefulSet" "name" "driver") | fromJson -}}
+{{- $driver := include "wallaroo.existing" (dict "root" . "api" "apps/v1" "kind" "Deployment" "name" "driver") | fromJson -}}
 {{- if not (and (dig "spec" "replicas" 0 $driver) (not (dig "status" "readyReplicas" 0 $driver))) -}}
 {{- $workers := include "wallaroo.existing" (dict "root" . "api" "v1" "kind" "ConfigMap" "name" "workers") | fromJson -}}
 {{- $claim := include "wallaroo.existing" (dict "root" . "api" "v1" "kind" "PersistentVolumeClaim" "name" "state") | fromJson -}}

@@ -1,6 +1,6 @@
 {{/*
-The driver runs the query and starts the executors. It is a StatefulSet, because that runs at most one
-pod of a name, even if a node is lost; a driver that is still alive nevertheless is fenced off.
+The driver runs the query and starts the executors. A new one starts beside the old one, and takes over
+from it; one that is still alive on a lost node is fenced off.
 */}}
 {{- define "wallaroo.driver" -}}
 {{- $part := dict "root" . "component" "driver" -}}
@@ -73,13 +73,19 @@ data:
     {{- $template | nindent 4 }}
 ---
 apiVersion: apps/v1
-kind: StatefulSet
+kind: Deployment
 metadata:
   {{- include "wallaroo.metadata" (merge (dict "name" "driver") $part) | nindent 2 }}
 spec:
   replicas: {{ ternary 0 1 .Values.stopped }}
-  serviceName: {{ $fullname }}-driver
-  podManagementPolicy: Parallel
+  revisionHistoryLimit: 2
+  strategy:
+    {{- if include "wallaroo.takesOver" . }}
+    type: RollingUpdate
+    rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
+    {{- else }}
+    type: Recreate
+    {{- end }}
   selector:
     matchLabels:
       {{- include "wallaroo.selectorLabels" $part | nindent 6 }}
@@ -130,6 +136,10 @@ spec:
             - --spark-secret-file=/etc/wallaroo/spark/secret
             - --health=0.0.0.0:7980
             - --gateway-patience={{ $values.gatewayPatienceSeconds }}
+            {{- if include "wallaroo.takesOver" . }}
+            - --take-over
+            - --successor-patience={{ max 0 (sub (int $values.terminationGracePeriodSeconds) 40) }}
+            {{- end }}
             {{- if .Values.acceptLostJournal }}
             - --accept-lost-journal
             {{- end }}
@@ -219,6 +229,11 @@ spec:
         {{- end }}
         {{- end }}
         {{- include "wallaroo.volumes" $part | nindent 8 }}
+{{- end }}
+
+{{/* "true" if a new driver starts beside the old one, which a change of the state must not have. */}}
+{{- define "wallaroo.takesOver" -}}
+{{- ternary "true" "" (and .Values.driver.surge (not .Values.repartition)) -}}
 {{- end }}
 
 {{/* Options of all commands that run the application's functions on Spark. */}}

@@ -75,16 +75,17 @@ topologyKey: kubernetes.io/hostname
 {{- end }}
 
 {{/*
-Affinity of a component: dict root, component. Executors share the state with the driver: if only one
-node has it, they run on the driver's node; otherwise, they spread. The gateway prefers another
-node, so that messages are accepted when the driver's node fails.
+Affinity of a component: dict root, component. Executors share the state with the driver, and a driver
+with the one that it takes over from: if only one node has it, they run on the driver's node; otherwise,
+they spread. The gateway prefers another node, so that messages are accepted when the driver's node fails.
 */}}
 {{- define "wallaroo.affinity" -}}
 {{- $affinity := deepCopy (index .root.Values .component).affinity -}}
 {{- $oneNode := include "wallaroo.isOnOneNode" .root | eq "true" -}}
 {{- $other := ternary "driver" "executor" (or (eq .component "gateway") $oneNode) -}}
 {{- $there := include "wallaroo.nodeOf" (dict "root" .root "component" $other) | fromYaml -}}
-{{- if and (eq .component "executor") $oneNode -}}
+{{- $joins := eq .component "executor" | or (and (eq .component "driver") (include "wallaroo.takesOver" .root)) -}}
+{{- if and $joins $oneNode -}}
 {{- $pods := $affinity.podAffinity | default dict -}}
 {{- $required := append ($pods.requiredDuringSchedulingIgnoredDuringExecution | default list) $there -}}
 {{- $_ := set $pods "requiredDuringSchedulingIgnoredDuringExecution" $required -}}

@@ -50,18 +50,17 @@ spec:
 
 {{/* "true" if the state is to be checked, and is the one that a driver uses which is ready. */}}
 {{- define "wallaroo.isStateThere" -}}
-{{- $driver := include "wallaroo.existing" (dict "root" . "api" "v1" "kind" "Pod" "name" "driver-0") | fromJson -}}
+{{- $driver := include "wallaroo.existing" (dict "root" . "api" "apps/v1" "kind" "Deployment" "name" "driver") | fromJson -}}
+{{- $pod := dig "spec" "template" "spec" dict $driver -}}
 {{- $used := printf "--state-dir=%s" (include "wallaroo.stateDir" .) -}}
 {{- $claims := list -}}
-{{- range dig "spec" "volumes" list $driver -}}
+{{- range $pod.volumes -}}
 {{- $claims = append $claims (dig "persistentVolumeClaim" "claimName" "" .) -}}
 {{- end -}}
 {{- $same := or .Values.storage.state.uri (has (include "wallaroo.claim" (dict "root" . "volume" "state")) $claims) -}}
-{{- range dig "spec" "containers" list $driver -}}
-{{- if and (eq .name "driver") (has $used .args) $same $.Values.upgradeCheck.state -}}
-{{- range dig "status" "containerStatuses" list $driver -}}
-{{- if and (eq .name "driver") .ready -}}true{{- end -}}
-{{- end -}}
+{{- range $pod.containers -}}
+{{- if and (eq .name "driver") (has $used .args) $same $.Values.upgradeCheck.state (dig "status" "readyReplicas" 0 $driver) -}}
+true
 {{- end -}}
 {{- end -}}
 {{- end }}
