@@ -127,7 +127,10 @@ def checked_state(check: Object) -> str | None:
 def test_an_upgrade_checks_the_state_where_the_driver_has_it(render: Render) -> None:
     before = render({})
     gateway, pod = one(before, "StatefulSet", "-gateway"), {"driver": running(before)}
-    new: dict[str, Any] = {"image": {"tag": "0.2.0"}, "driver": {"nodeSelector": {"disk": "fast"}}}
+    new: dict[str, Any] = {
+        "image": {"tag": "0.2.0"},
+        "driver": {"nodeSelector": {"disk": "fast"}, "surge": False},
+    }
     (check,) = checks(render(new, gateway=gateway, **pod))
     assert checked_state(check) == "/var/lib/wallaroo/state"
     (mount,) = [m for m in check["spec"]["containers"][0]["volumeMounts"] if m["name"] == "state"]
@@ -145,6 +148,36 @@ def test_an_upgrade_checks_the_state_where_the_driver_has_it(render: Render) -> 
         "preferredDuringSchedulingIgnoredDuringExecution"
     ]
     assert "nodeSelector" not in check["spec"]
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        {"nodeSelector": {"disk": "fast"}},
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+                        ]
+                    }
+                }
+            }
+        },
+    ],
+)
+def test_a_driver_moves_from_the_node_of_its_volume_only_when_the_old_one_has_ended(
+    render: Render, moves: dict[str, Any]
+) -> None:
+    here = {"driver": running(render({}))}
+    with pytest.raises(RefusedError, match=r"Set driver\.surge=false in this upgrade to move it"):
+        render({"driver": moves}, **here)
+    assert render({"driver": {**moves, "surge": False}}, **here)
+    moved = {"driver": running(render({"driver": moves}))}
+    assert render({"driver": moves}, **moved)
+    shared: dict[str, Any] = {"storage": {"state": {"accessModes": ["ReadWriteMany"]}}}
+    assert render({"driver": moves, **shared}, **here)
 
 
 def test_an_upgrade_checks_the_state_on_an_object_store(render: Render) -> None:

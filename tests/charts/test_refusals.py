@@ -89,6 +89,30 @@ DEPENDENT: list[tuple[dict[str, Any], str]] = [
         "gateway.journalLimitGiB is 3 and storage.journal.size is 4G",
     ),
     (
+        {
+            "driver": {
+                "topologySpreadConstraints": [
+                    {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "topologyKey": "zone"}
+                ]
+            }
+        },
+        "driver.topologySpreadConstraints keeps drivers apart, and a new driver starts on the node",
+    ),
+    (
+        {
+            "driver": {
+                "affinity": {
+                    "podAntiAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [
+                            {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+                        ]
+                    }
+                }
+            }
+        },
+        "driver.affinity.podAntiAffinity may keep drivers apart, and a new driver starts on the",
+    ),
+    (
         {"executor": {"topologySpreadConstraints": [{"maxSkew": 1}]}},
         "executor.topologySpreadConstraints is set, and storage.state.accessModes has no ReadWrite",
     ),

@@ -330,3 +330,19 @@ def test_no_cluster_is_told(votes: Votes, monkeypatch: pytest.MonkeyPatch, tmp_p
     code, said = votes.status()
     assert code == 2
     assert "set KUBECONFIG, or use --context" in said
+
+
+def test_of_two_drivers_the_one_that_runs_is_asked(votes: Votes) -> None:
+    for name, state in (("votes-driver-a", "handed over"), ("votes-driver-b", "running")):
+        votes.pods.insert(0, pod("driver", name=name))
+        votes.api.answers[f"{BASE}/pods/{name}:7980/proxy/status"] = lambda _, state=state: (
+            200,
+            {**DRIVER, "state": state},
+        )
+    votes.pods = [p for p in votes.pods if p["metadata"]["name"] != "votes-driver-0"]
+    for _ in range(2):
+        code, said = votes.status("--output", "json")
+        assert (code, json.loads(said)["state"]) == (0, "running")
+        votes.pods.reverse()
+    votes.pods = [p for p in votes.pods if p["metadata"]["name"] != "votes-driver-b"]
+    assert json.loads(votes.status("--output", "json")[1])["state"] == "handed over"

@@ -102,7 +102,18 @@ def test_a_driver_may_wait_for_another_one_for_ever(
     status.enter(state)
     clock.now += 100_000
     assert status.alive() == (True, state)
-    assert status.ready() == (False, state)
+    # a rollback would wait for one that has handed over, before it removes the one that took over
+    assert status.ready() == (state == HANDED_OVER, state)
+
+
+def test_it_is_not_ready_while_the_query_waits(status: DriverStatus) -> None:
+    status.enter("running")
+    engine = SimpleNamespace(lack="the disk is full", workers=lambda: (1, 1))
+    status.engine = engine  # type: ignore[assignment]
+    assert status.ready() == (False, "the query waits: the disk is full")
+    assert status.to_json()["problem"] == "the query waits: the disk is full"
+    engine.lack = None
+    assert status.ready() == (True, "idle")
 
 
 def test_it_is_ready_while_chunks_advance_or_there_is_nothing_to_do(

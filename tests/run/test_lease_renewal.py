@@ -33,7 +33,7 @@ def location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     actions: dict[str, Action] = {
         "claim": lambda asked: {"number": leases.claim(asked["holder"], ready=asked["ready"])},
         "renew": lambda _: successor(),
-        "release": lambda asked: leases.release(hands_over=asked["hands_over"]),
+        "release": lambda asked: leases.release(**asked),
         "holder": lambda _: leases.holder,
     }
     where = f"unix:{tmp_path}/api.sock"

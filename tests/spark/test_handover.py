@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import free_address
-from tests.spark.harness import APPS, PATIENCE_S, Receiver, ReportedRun, frame
+from tests.helpers import free_address, wait_until
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, ReportedRun, called, frame
 from wallaroo.run.background_run import BackgroundRun
 
 pytestmark = pytest.mark.spark
@@ -25,16 +25,10 @@ class Cluster:
 
     def __init__(self, directory: Path, receiver: Receiver, stack: contextlib.ExitStack) -> None:
         self._stack, self.state = stack, directory / "state"
-        token = directory / "token"
-        token.write_text("a token that is long enough")
-        self._shared = (
-            "--in",
-            "127.0.0.1:0",
-            "--out",
-            receiver.address,
-            "--token-file",
-            str(token),
-        )
+        self.token = directory / "token"
+        self.token.write_text("a token that is long enough")
+        ends = ("--in", "127.0.0.1:0", "--out", receiver.address)
+        self._shared = (*ends, "--token-file", str(self.token))
         self._door = free_address()
         options = ("--listen", self._door, "--chunks-port", "0")
         self.gateway = self._start("gateway", *options, "--state-dir", str(directory / "edge"))
@@ -103,46 +97,47 @@ def assert_counted(messages: Sequence[bytes], lines: int) -> None:
 def test_drivers_take_over_from_each_other_while_messages_stream(
     cluster: Cluster, receiver: Receiver
 ) -> None:
-    last = cluster.driver("first")
-    last.wait_for_event("ready", PATIENCE_S)
+    ui = ("--ui", "127.0.0.1:0", "--ui-token-file", str(cluster.token))
+    token = ("--dashboard-token-file", cluster.token)
+    first = cluster.driver("first", *ui)
+    first.wait_for_event("ready", PATIENCE_S)
     with Lines(cluster.address) as lines:
-        for name in ("second", "third"):
-            known = len(receiver.messages)
-            receiver.wait_for(known + 100)
-            driver = cluster.driver(name)
-            driver.wait_for_event("taken over", PATIENCE_S)
-            assert driver.wait_for_event("warmed up", PATIENCE_S)
-            assert last.wait_for_event("handed over", PATIENCE_S)
-            driver.wait_for_event("ready", PATIENCE_S)
-            receiver.wait_for(len(receiver.messages) + 100)
-            assert last.process.poll() is None, "it waits until it is stopped"
-            assert last.stop() == 0
-            last = driver
+        receiver.wait_for(100)
+        second = cluster.driver("second", *ui)
+        assert not second.wait_for_event("taken over", PATIENCE_S)["paused"]
+        assert second.wait_for_event("warmed up", PATIENCE_S)
+        assert first.wait_for_event("handed over", PATIENCE_S)
+        url = second.wait_for_event("ready", PATIENCE_S)["dashboard"]
+        receiver.wait_for(len(receiver.messages) + 100)
+        assert first.process.poll() is None, "it waits until it is stopped"
+        assert first.stop() == 0
+
+        assert called("pause", url, *token).stdout == "paused\n"
+        third = cluster.driver("third", *ui, "--successor-patience", "300")
+        assert third.wait_for_event("taken over", PATIENCE_S)["paused"]
+        url = third.wait_for_event("ready", PATIENCE_S)["dashboard"]
+        known, sent = len(receiver.messages), lines.sent
+        wait_until(lambda: lines.sent > sent + 100, "some messages")
+        assert len(receiver.messages) == known
+        assert called("resume", url, *token).stdout == "resumed\n"
+
+        fourth = cluster.driver("fourth")
+        fourth.wait_for_event("waiting to take over", PATIENCE_S)
+        third.process.send_signal(signal.SIGTERM)
+        third.wait_for_event("waiting for a successor", PATIENCE_S)
+        known = len(receiver.messages)
+        fourth.wait_for_event("ready", PATIENCE_S)
+        assert len(receiver.messages) > known, "it continued until the other one was ready"
+        assert third.wait() == 0
+        assert third.wait_for_event("handed over", PATIENCE_S)
     assert_counted(receiver.wait_for(2 * lines.sent), lines.sent)
-    assert last.stop() == 0
+    assert fourth.stop() == 0
     assert {file.name for file in cluster.state.iterdir()} == {
         "application.json",
         "checkpoint",
         "lock",
         "state-classes.json",
     }, "the warm-up leaves nothing"
-
-
-def test_a_driver_that_is_stopped_goes_on_until_the_next_one_can_take_over(
-    cluster: Cluster, receiver: Receiver
-) -> None:
-    first = cluster.driver("first", "--successor-patience", "300")
-    first.wait_for_event("ready", PATIENCE_S)
-    with Lines(cluster.address) as lines:
-        second = cluster.driver("second")
-        second.wait_for_event("waiting to take over", PATIENCE_S)
-        first.process.send_signal(signal.SIGTERM)
-        known = len(receiver.messages)
-        second.wait_for_event("ready", PATIENCE_S)
-        assert len(receiver.messages) > known
-        assert first.wait() == 0
-        assert [e["event"] for e in first.events if e["event"] == "handed over"]
-    assert_counted(receiver.wait_for(2 * lines.sent), lines.sent)
 
 
 def test_a_driver_that_has_handed_over_begins_again_if_the_other_one_goes(
@@ -153,22 +148,52 @@ def test_a_driver_that_has_handed_over_begins_again_if_the_other_one_goes(
     second = cluster.driver("second")
     second.wait_for_event("ready", PATIENCE_S)
     assert second.stop() == 0
-    assert first.wait(PATIENCE_S) == 1
-    assert "the driver that took over has gone" in str(first.events[-1])
-    cluster.driver("first").wait_for_event("ready", PATIENCE_S)
+    first.wait_for_event("starting again", PATIENCE_S)
+    wait_until(lambda: [e["event"] for e in first.events].count("ready") == 2, "its next start")
     with Lines(cluster.address) as lines:
         receiver.wait_for(100)
     assert_counted(receiver.wait_for(2 * lines.sent), lines.sent)
 
 
-def test_a_driver_of_other_sources_waits_for_a_gateway_that_has_them(
-    cluster: Cluster, tmp_path: Path, receiver: Receiver
-) -> None:
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """Word Count, with another name of its source."""
     app = tmp_path / "other"
     app.mkdir()
     code = (APPS / "word_count" / "application.py").read_text()
     (app / "application.py").write_text(code.replace('"Split and Count"', '"Other Lines"'))
-    driver = cluster.driver("other", app=app)
+    return app
+
+
+def test_a_driver_that_does_not_fit_is_refused_or_waits_and_the_other_one_continues(
+    cluster: Cluster, receiver: Receiver, tmp_path: Path, other: Path
+) -> None:
+    first = cluster.driver("first")
+    first.wait_for_event("ready", PATIENCE_S)
+    with Lines(cluster.address) as lines:
+        receiver.wait_for(100)
+        first.wait_for_event("published", PATIENCE_S)
+        for options, reason in (
+            (("--partitions", "4"), "has 2 partitions, not 4"),
+            (("--state-dir", str(tmp_path / "elsewhere")), "copies made at the same time"),
+        ):
+            refused = cluster.driver("refused", *options)
+            assert refused.wait(PATIENCE_S) == 2
+            assert reason in str(refused.events)
+        unlike = cluster.driver("unlike", app=other)
+        waits = unlike.wait_for_event("waiting to take over", PATIENCE_S)
+        assert "the gateway's application has other pipelines, sources or sinks" in waits["reason"]
+        unlike.wait_for_event("ready to take over", PATIENCE_S)
+        receiver.wait_for(len(receiver.messages) + 2_000)
+        assert unlike.stop() == 0
+    assert_counted(receiver.wait_for(2 * lines.sent), lines.sent)
+    assert "handing over" not in [event["event"] for event in first.events]
+
+
+def test_a_driver_of_other_sources_waits_for_a_gateway_that_has_them(
+    cluster: Cluster, receiver: Receiver, other: Path
+) -> None:
+    driver = cluster.driver("other", app=other)
     waits = driver.wait_for_event("query waits", PATIENCE_S)
     assert "the gateway's application has other pipelines, sources or sinks" in waits["reason"]
     next_one = cluster.driver("right")

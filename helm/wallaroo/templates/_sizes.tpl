@@ -55,8 +55,24 @@ gateway.journalLimitGiB is {{ $most }}{{ if float64 $kept }}, gateway.keepMessag
 {{- end -}}
 {{- end }}
 
-{{/* Executors that could not run where the state volume is. */}}
+{{/* Pods that could not run where the state volume is. */}}
 {{- define "wallaroo.checks.placement" -}}
+{{- if and (include "wallaroo.isOnOneNode" .) (include "wallaroo.takesOver" .) -}}
+{{- $driver := include "wallaroo.existing" (dict "root" . "api" "apps/v1" "kind" "Deployment" "name" "driver") | fromJson -}}
+{{- $spec := dig "spec" "template" "spec" dict $driver -}}
+{{- $why := "a new driver starts on the node of the old one, the only one with the state volume" -}}
+{{- if and $spec (or (ne (toJson ($spec.nodeSelector | default dict)) (toJson .Values.driver.nodeSelector)) (ne (toJson (dig "affinity" "nodeAffinity" dict $spec)) (toJson (.Values.driver.affinity.nodeAffinity | default dict)))) }}
+driver.nodeSelector or driver.affinity.nodeAffinity changes, and {{ $why }}. Set driver.surge=false in this upgrade to move it.
+{{- end -}}
+{{- range .Values.driver.topologySpreadConstraints -}}
+{{- if ne .whenUnsatisfiable "ScheduleAnyway" }}
+driver.topologySpreadConstraints keeps drivers apart, and {{ $why }}. Set driver.surge=false, or whenUnsatisfiable: ScheduleAnyway.
+{{- end -}}
+{{- end -}}
+{{- if dig "podAntiAffinity" "requiredDuringSchedulingIgnoredDuringExecution" list .Values.driver.affinity }}
+driver.affinity.podAntiAffinity may keep drivers apart, and {{ $why }}. Set driver.surge=false, or prefer other nodes instead of requiring them.
+{{- end -}}
+{{- end -}}
 {{- if include "wallaroo.isOnOneNode" . -}}
 {{- $why := "and storage.state.accessModes has no ReadWriteMany: all executors run on the driver's node, the only one with the volume" -}}
 {{- if .Values.executor.topologySpreadConstraints }}

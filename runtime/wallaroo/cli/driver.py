@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
 import click
@@ -102,5 +104,6 @@ def driver(**options: Any) -> None:
     settings = OPTIONS.fill(options)
     logs.configure(settings.log_level)
     with ClusterRun(settings) as running:
-        if running.start():
-            running.wait()
+        starts_again = running.start() and running.wait()
+    if starts_again:  # as a new process: nothing of the one before is left in it
+        os.execv(sys.executable, [sys.executable, "-m", "wallaroo", *sys.argv[1:]])

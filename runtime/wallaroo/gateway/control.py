@@ -10,13 +10,12 @@ from typing import Any
 import structlog
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.chunks.server import OTHER_WIRING
 from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import held_by
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice
-from wallaroo.gateway.internal_api.calls import check_version
-from wallaroo.gateway.internal_api.leases import Leases
+from wallaroo.gateway.internal_api.calls import OTHER_WIRING, check_version
+from wallaroo.gateway.internal_api.leases import LeaseHeld, Leases
 from wallaroo.gateway.internal_api.service import Action
 from wallaroo.gateway.monitoring import Monitor
 from wallaroo.gateway.store import Store
@@ -79,7 +78,8 @@ class Control:
             "replay_letters": lambda asked: dead_letters.replay_letters(Choice.from_json(asked)),
             "claim": self._claim,
             "renew": lambda _: self._renew(),
-            "release": lambda asked: self._leases.release(hands_over=asked["hands_over"]),
+            "release": lambda asked: self._leases.release(**asked),
+            "paused_since": lambda _: self._leases.paused_since,
             "holder": lambda _: self._leases.holder,
             "held": lambda _: held_by(self._store).to_json(),
             "accept_lost": self._accept_lost,
@@ -96,7 +96,13 @@ class Control:
 
     def _claim(self, asked: dict[str, Any]) -> dict[str, Any]:
         check_version(asked)
-        number = self._leases.claim(asked["holder"], ready=asked["ready"])
+        ready, fits = asked["ready"], asked["wiring"] == self._wiring
+        try:
+            number = self._leases.claim(asked["holder"], ready=ready and fits)
+        except LeaseHeld:
+            if ready is None or fits:
+                raise
+            raise LeaseHeld(OTHER_WIRING) from None
         log.info("lease acquired", driver=asked["holder"], fencing_token=number)
         return {"number": number}
 

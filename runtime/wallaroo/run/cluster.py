@@ -37,7 +37,7 @@ from wallaroo.run.state.directory import Fixed, StateDirectory
 from wallaroo.run.state.owner import Claim
 from wallaroo.run.state.start_check import GatewayFiles, agree
 from wallaroo.run.summary import Summary
-from wallaroo.run.taking_over import await_turn, check_fit
+from wallaroo.run.taking_over import await_turn, check_agreement, check_fit, has_gone
 from wallaroo.run.user_output import captured_user_output
 from wallaroo.system.credentials import read_token
 from wallaroo.system.object_store import is_stored
@@ -53,9 +53,6 @@ _ANNOUNCED_S = 15.0
 """Seconds after a stop signal for the pod that replaces this one to load the application."""
 _YIELDS_S = 2.0
 """Seconds between handing over and the end of Spark, which may share the other driver's node."""
-_REST_S, _FREE_LOOKS = 2.0, 3
-"""Seconds between looks whether the driver that took over is there, and how many find none before
-this one starts again."""
 _TERMINATION_LOG = Path("/dev/termination-log")
 """File in which Kubernetes expects the reason for a container's end."""
 
@@ -113,10 +110,12 @@ class ClusterRun(Lifecycle):
             spark={**self._pod_settings(pod), **settings.engine.spark},
         )
         self._status.enter("waiting for the gateway")
-        launched, lease = None, self._acquire_lease(location, pod)
+        launched, lease = None, self._acquire_lease(location, pod, application)
+        paused_since = None
         if lease is None:
             launched, lease = self._take_over(engine_settings, application, scratch)
-            log.info("taken over")
+            paused_since = GatewayClient(location, claim=lease).paused_since()
+            log.info("taken over", paused=paused_since is not None)
         elif self._worker_count is not None:
             remove_leftovers(self._worker_count.api, pod.namespace, self._prefix(pod))
         files = GatewayFiles(location, lease, patience_s)
@@ -143,6 +142,7 @@ class ClusterRun(Lifecycle):
             launched,
             scratch,
             Claim(state, location, lease, place, replaces=replaces),
+            paused_since,
         )
         self._stack.callback(self._engine.stop)
         self._status.engine, self._status.pause = self._engine, self._pause
@@ -192,7 +192,7 @@ class ClusterRun(Lifecycle):
         server = HealthServer(address, probes, self._status.to_json, self._status.metrics)
         self._stack.callback(server.close)
 
-    def _acquire_lease(self, location: str, pod: Pod) -> int | None:
+    def _acquire_lease(self, location: str, pod: Pod, application: Application) -> int | None:
         """Acquire the gateway's lease; returns the fencing token.
 
         Returns:
@@ -202,7 +202,7 @@ class ClusterRun(Lifecycle):
             RuntimeFailure: The gateway is unavailable, or another driver holds the lease.
         """
         patience_s = self._settings.gateway.patience_s
-        self._lease = LeaseRenewal(location, pod.name)
+        self._lease = LeaseRenewal(location, pod.name, application.wiring)
         self._stack.callback(self._lease.release)
         if self._settings.takes_over:
             lease = self._lease.acquire_or_wait(patience_s)
@@ -226,6 +226,9 @@ class ClusterRun(Lifecycle):
         place = self._settings.state_dir.resolve()
         with captured_user_output(application.name):
             check_fit(place, application, self._settings.partitions)
+        if not self._settings.accept_lost_journal:
+            gateway = self._settings.gateway
+            check_agreement(place, GatewayClient(gateway.location, patience_s=gateway.patience_s))
         fixed = Fixed.new(application.name, self._settings.partitions)  # as the state has it
         layout = fixed.layout(place / "checkpoint", scratch)
         launched = self._launch(settings, layout, scratch)
@@ -246,12 +249,14 @@ class ClusterRun(Lifecycle):
         agree(state, files, accept_lost=settings.accept_lost_journal)
         return state
 
-    def wait(self) -> None:
+    def wait(self) -> bool:
         """Wait for a stop signal, or for a driver that takes over; then for the end of the epoch.
 
+        Returns:
+            Whether it is to start again, because the driver that took over has gone.
+
         Raises:
-            RuntimeFailure: The query failed, another driver has acquired the lease, or the one that
-                took over has gone.
+            RuntimeFailure: The query failed, or another driver has acquired the lease.
         """
         signalled = self._signals.received
         while not (signalled.wait(CHECK_INTERVAL_S) or self._has_ready_successor()):
@@ -260,10 +265,10 @@ class ClusterRun(Lifecycle):
             threading.Thread(target=self._watch_gateway, name="gateway-watch", daemon=True).start()
             self._await_successor()
         if self._has_ready_successor():
-            self._hand_over()
-        else:
-            self._status.enter("stopping")
-            self._end_epoch()
+            return self._hand_over()
+        self._status.enter("stopping")
+        self._end_epoch()
+        return False
 
     def _check(self) -> None:
         """Supervise the query.
@@ -283,6 +288,9 @@ class ClusterRun(Lifecycle):
     def _await_successor(self) -> None:
         """Go on after a stop signal, until the driver that replaces this one can take over."""
         started, patience_s = time.monotonic(), self._settings.successor_s
+        if patience_s:
+            self._status.enter("stopping: a successor is awaited")
+            log.info("waiting for a successor", at_most_s=min(patience_s, _ANNOUNCED_S))
         while not (self._has_ready_successor() or self._gateway_gone.is_set()):
             waited_s = time.monotonic() - started
             is_announced = self._lease.successor is not None
@@ -304,11 +312,11 @@ class ClusterRun(Lifecycle):
             ending.join(_ENDS_S)
         self._stopped = {"epoch": "not ended" if ending.is_alive() else "ended"}
 
-    def _hand_over(self) -> None:
+    def _hand_over(self) -> bool:
         """Let the other driver go on, and do nothing until a stop signal.
 
-        Raises:
-            RuntimeFailure: That driver has gone.
+        Returns:
+            Whether to start again, because that driver has gone.
         """
         successor = self._lease.successor
         log.info("handing over", to=None if successor is None else successor.name)
@@ -316,22 +324,14 @@ class ClusterRun(Lifecycle):
         self._end_epoch()
         self._engine.end_query()
         self._state.close()
-        self._lease.release(hands_over=True)
+        self._lease.release(hands_over=True, paused_since=self._pause.since)
         log.info("handed over")
         self._signals.received.wait(_YIELDS_S)
         self._status.engine = self._status.pause = self._status.autoscaler = None
         self._stack.close()
         if self._settings.health is not None:
             self._serve_health(self._settings.health)
-        client = GatewayClient(self._settings.gateway.location, patience_s=0)
-        looks = 0
-        while looks < _FREE_LOOKS:
-            if self._signals.received.wait(_REST_S):
-                return
-            with contextlib.suppress(RuntimeFailure):  # the gateway is being replaced, too
-                looks = 0 if client.holder() else looks + 1
-        msg = "the driver that took over has gone: this one starts again"
-        raise RuntimeFailure(msg)
+        return has_gone(self._settings.gateway.location, self._signals.received)
 
     def _watch_gateway(self) -> None:
         """Note when the gateway stops responding; in a thread, because calls may block."""

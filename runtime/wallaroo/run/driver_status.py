@@ -93,10 +93,13 @@ class DriverStatus:
     def ready(self) -> Health:
         """Whether the query makes progress or has nothing to do."""
         if self._state != "running":
-            return Health(False, self._state)
+            # otherwise a rollback would wait for this pod, before it removes the one that took over
+            return Health(self._state == HANDED_OVER, self._state)
         gateway = self.gateway()
         if gateway is None:
             return Health(False, "the gateway is unavailable")
+        if (problem := self._lack()) is not None:
+            return Health(False, problem)
         if self._paused_since() is not None:
             return Health(True, "paused")
         if (problem := self._stall(gateway)) is not None:
@@ -109,6 +112,11 @@ class DriverStatus:
         if not gateway.backlog or stalled_s <= _STALLED_S:
             return None
         return f"{gateway.backlog:,} messages waiting, nothing published for {stalled_s:.0f} s"
+
+    def _lack(self) -> str | None:
+        """That the query waits for something, in words; None if it does not."""
+        lack = None if self.engine is None else self.engine.lack
+        return None if lack is None else f"the query waits: {lack}"
 
     def gateway_responds(self) -> bool:
         """Whether the gateway responds."""
@@ -137,7 +145,8 @@ class DriverStatus:
             "messages_per_s": self._rate(),
             "lag_s": round(gateway.waited_s, 1) if gateway is not None else None,
             "backlog": gateway.backlog if gateway is not None else None,
-            "problem": None if gateway is None or paused else self._stall(gateway),
+            "problem": self._lack()
+            or (None if gateway is None or paused else self._stall(gateway)),
             "last_error": self._last_error,
             "gateway": dataclasses.asdict(gateway) if gateway is not None else None,
         }

@@ -13,6 +13,7 @@ import time
 import structlog
 
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.internal_api.calls import OTHER_WIRING
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connection import CallRefused, TokenRefused
 from wallaroo.gateway.internal_api.leases import LAPSE_S, RENEW_S, Successor
@@ -52,16 +53,19 @@ class LeaseRenewal:
     Args:
         location: Location of the gateway's internal API.
         holder: Name of this driver.
+        wiring: That of its application, if it is to take over.
     """
 
-    def __init__(self, location: str, holder: str) -> None:
+    def __init__(self, location: str, holder: str, wiring: str = "") -> None:
         self._location = location
         self._client = GatewayClient(location, patience_s=_CALL_S)
-        self._holder = holder
+        self._holder, self._wiring = holder, wiring
         self._stopping, self._granted = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         self._number: int | None = None
         self._is_ready = False
+        self._fits: bool | None = None
+        """Whether the gateway has an application of the same wiring, as last logged."""
         self.lost: str | None = None
         """Why the lease is lost; None while it is held."""
         self.successor: Successor | None = None
@@ -93,7 +97,7 @@ class LeaseRenewal:
         except TokenRefused:
             raise
         except CallRefused as error:
-            log.info("waiting to take over", at=self._location, reason=str(error))
+            self._tell(error)
         self._thread = threading.Thread(target=self._ask, name="lease", daemon=True)
         self._thread.start()
         return None
@@ -124,7 +128,9 @@ class LeaseRenewal:
         while True:
             waited_s = time.monotonic() - started
             try:
-                self._number = lease = self._client.claim(self._holder, ready=ready)
+                self._number = lease = self._client.claim(
+                    self._holder, ready=ready, wiring=self._wiring
+                )
             except TokenRefused:
                 raise
             except CallRefused as error:
@@ -143,11 +149,12 @@ class LeaseRenewal:
                 log.warning("waiting for the gateway", at=self._location, reason=str(problem))
             time.sleep(_RETRY_S)
 
-    def release(self, *, hands_over: bool = False) -> None:
+    def release(self, *, hands_over: bool = False, paused_since: float | None = None) -> None:
         """Release the lease, if it is held; does not wait for an unavailable gateway.
 
         Args:
             hands_over: Whether this driver has handed over to another one, for good.
+            paused_since: Since when it was paused, if it was.
         """
         self._stopping.set()
         if self._thread.is_alive():
@@ -155,18 +162,34 @@ class LeaseRenewal:
         number, self._number = self._number, None
         if number is not None:
             with contextlib.suppress(RuntimeFailure):
-                self._client.release_claim(hands_over=hands_over)
+                self._client.release_claim(hands_over=hands_over, paused_since=paused_since)
 
     def _ask(self) -> None:
         """Ask for the lease until it is granted, and renew it."""
         while not self._stopping.wait(_READY_S if self._is_ready else _RETRY_S):
-            with contextlib.suppress(
-                RuntimeFailure
-            ):  # another driver has it, or no gateway is there
-                self._number = self._client.claim(self._holder, ready=self._is_ready)
+            try:
+                self._number = self._client.claim(
+                    self._holder, ready=self._is_ready, wiring=self._wiring
+                )
+            except CallRefused as error:
+                self._tell(error)
+            except RuntimeFailure:
+                continue  # the gateway is being replaced
+            else:
                 self._granted.set()
                 return self._renew()
         return None
+
+    def _tell(self, refused: CallRefused) -> None:
+        """Log why this driver waits, if that is another reason than before."""
+        fits = OTHER_WIRING not in str(refused)
+        if fits is self._fits:
+            return
+        self._fits = fits
+        if fits:
+            log.info("waiting to take over", at=self._location)
+        else:
+            log.warning("waiting to take over", at=self._location, reason=OTHER_WIRING)
 
     def _renew(self) -> None:
         while not self._stopping.wait(RENEW_S):

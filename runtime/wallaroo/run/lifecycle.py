@@ -173,6 +173,7 @@ class Lifecycle(ABC):
         launched: Launch,
         scratch: Path,
         claim: Callable[[SparkSession], None] = lambda _session: None,
+        paused_since: float | None = None,
     ) -> None:
         """Complete what `_launch` began, with the gateway at *location*.
 
@@ -188,8 +189,9 @@ class Lifecycle(ABC):
             scratch,
             self._on_published,
             claim,
+            held=paused_since is not None,
         )
-        self._pause = Pause(self._engine)
+        self._pause = Pause(self._engine, paused_since)
 
     def _serve_dashboard(self, application: Application, location: str) -> DashboardServer | None:
         """Serve the dashboard, unless it is disabled; *location* is that of the internal API."""

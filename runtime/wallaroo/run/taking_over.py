@@ -1,19 +1,24 @@
-"""A driver that starts beside another one, until it could begin at once and that one hands over."""
+"""A driver that starts beside another one until that hands over, and one that has handed over."""
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
+from wallaroo.engine.realtime.checkpoint import progress_of
 from wallaroo.engine.realtime.placement import is_local
 from wallaroo.engine.realtime.warm_up import warm_up
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.executors import Executors
 from wallaroo.engine.spark.session import Launch
-from wallaroo.errors import UsageError
+from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway.consistency.agreement import disagreement
+from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.model.application import Application
 from wallaroo.run.kubernetes.room import GatewayRoom
 from wallaroo.run.lease_renewal import LeaseRenewal
@@ -23,6 +28,11 @@ from wallaroo.run.state.directory import StateDirectory, read_fixed
 _EXECUTORS_S = 60.0
 """Seconds for the executors to be there: those of the other driver may have the room they need."""
 _LOOK_EVERY_S = 0.05
+_REST_S, _FREE_LOOKS = 1.0, 3
+"""Seconds between looks whether the driver that took over is there, and how many of them in a row
+find none before it has gone."""
+_LOOKS, _LOOK_AGAIN_S = 3, 1.0
+"""How often checkpoint and log have to disagree, and the pause between."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -41,6 +51,23 @@ def check_fit(state_dir: Path, application: Application, partitions: int) -> Non
     fixed.check_partitions(state_dir, partitions)
     if (problem := state_class_problem(state_dir, application)) is not None:
         raise UsageError(problem)
+
+
+def check_agreement(state_dir: Path, gateway: GatewayClient) -> None:
+    """Refuse a state that does not belong to the log of the *gateway*; another driver uses both.
+
+    Raises:
+        UsageError: They do not belong together.
+        RuntimeFailure: They cannot be read.
+    """
+    checkpoint = state_dir / "checkpoint"
+    for look in range(_LOOKS):
+        time.sleep(_LOOK_AGAIN_S if look else 0.0)  # an epoch may have ended meanwhile
+        progress = progress_of(checkpoint)
+        problem = disagreement(checkpoint, progress, gateway.held())
+        if problem is None:
+            return
+    raise UsageError(str(problem))
 
 
 def await_turn(
@@ -88,3 +115,24 @@ def await_turn(
         lease.be_ready()
         is_ready = True
     return number
+
+
+def has_gone(location: str, stopping: threading.Event) -> bool:
+    """Wait until the driver that took over has gone, or until *stopping* is set.
+
+    Args:
+        location: Location of the gateway's internal API.
+        stopping: Set when this driver is to end.
+
+    Returns:
+        Whether the other one has gone.
+    """
+    client = GatewayClient(location, patience_s=0)
+    looks = 0
+    while looks < _FREE_LOOKS:
+        if stopping.wait(_REST_S):
+            return False
+        with contextlib.suppress(RuntimeFailure):  # the gateway is being replaced, too
+            looks = 0 if client.holder() else looks + 1
+    log.warning("starting again", reason="the driver that took over has gone")
+    return True

@@ -35,7 +35,7 @@ from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.slots import slots_for
 from wallaroo.engine.spark.worker_version import version_here
 from wallaroo.gateway.chunks.pace import Pace, Resumes
-from wallaroo.gateway.chunks.server import OTHER_WIRING
+from wallaroo.gateway.internal_api.calls import OTHER_WIRING
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.system.credentials import TOKEN_VARIABLE
 from wallaroo.wire.channel import connect

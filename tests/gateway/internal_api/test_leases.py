@@ -120,8 +120,30 @@ def test_a_driver_that_has_handed_over_goes_on_if_the_other_one_has_gone(
     assert leases.holder is None
     assert leases.claim("old", ready=False) == 3
     with pytest.raises(LeaseHeld):
-        leases.claim("new", ready=True)
-    assert leases.renew() == Successor("new", ready=True)
+        leases.claim("new", ready=True)  # it would go again
+    assert leases.renew() is None
+    with pytest.raises(LeaseHeld):
+        leases.claim("newer", ready=True)
+    assert leases.renew() == Successor("newer", ready=True)
+
+
+@pytest.mark.parametrize("releases", [True, False])
+def test_a_driver_that_took_over_and_went_may_go_on_if_no_other_does(
+    leases: Leases, clock: Clock, releases: bool
+) -> None:
+    leases.claim("old")
+    leases.release(hands_over=True, paused_since=12.5)
+    assert leases.paused_since == 12.5
+    leases.claim("new")
+    if releases:
+        leases.release()
+    clock.now += LAPSE_S
+    leases.claim("old")
+    clock.now += LAPSE_S
+    assert leases.claim("new", ready=False) == 4
+    with pytest.raises(LeaseHeld):
+        leases.claim("old", ready=True)
+    assert leases.renew() is None
 
 
 def test_claims_outlive_the_gateway_and_its_pause_counts_for_the_holder(
@@ -155,7 +177,7 @@ def location(tmp_path: Path, leases: Leases) -> Iterator[str]:
         "claim": claim,
         "hot_keys": lambda _: [],
         "renew": lambda _: leases.renew(),
-        "release": lambda asked: leases.release(hands_over=asked["hands_over"]),
+        "release": lambda asked: leases.release(**asked),
     }
     where = f"unix:{tmp_path}/api.sock"
     service = Service(where, actions, Authenticator(TOKEN, leases))

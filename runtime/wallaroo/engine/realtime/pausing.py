@@ -21,12 +21,15 @@ log = structlog.get_logger("wallaroo")
 
 
 class Pause:
-    """Pauses and resumes what *engine* does; thread-safe."""
+    """Pauses and resumes what *engine* does, which is held if it is paused *since* a time.
 
-    def __init__(self, engine: RunningEngine) -> None:
+    It is thread-safe.
+    """
+
+    def __init__(self, engine: RunningEngine, since: float | None = None) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._since: float | None = None
+        self._since = since
         self._closed = False
 
     @property

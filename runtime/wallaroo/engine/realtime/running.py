@@ -71,6 +71,7 @@ class RunningEngine:
         scratch: Directory for temporary files.
         on_published: Called with what was published.
         claim: Called before a query starts, which writes to the checkpoint.
+        held: Whether the gateway is to hand out no chunk until `release`.
 
     Raises:
         WallarooError: It did not start.
@@ -87,6 +88,8 @@ class RunningEngine:
         scratch: Path,
         on_published: OnPublished = lambda _news: None,
         claim: Callable[[SparkSession], None] = lambda _session: None,
+        *,
+        held: bool = False,
     ) -> None:
         check_partitions(layout)
         layout.checkpoint.mkdir(parents=True, exist_ok=True)
@@ -104,7 +107,7 @@ class RunningEngine:
         self._supervising = threading.RLock()
         self._last: RealTimeQuery | None = None
         self._holding = threading.Lock()
-        self._held = False
+        self._held = held
         self.executors: Executors | None = None
         """The executors; None for local Spark."""
         self._placement: Placement | None = None
@@ -208,6 +211,11 @@ class RunningEngine:
     def restarts(self) -> Sequence[Restart]:
         """Its last restarts after failures, with the reasons; the oldest first."""
         return self._query.last_restarts()
+
+    @property
+    def lack(self) -> str | None:
+        """What the query waits for; None if it runs, or restarts."""
+        return self._query.lack
 
     def interruption(self) -> str | None:
         """Why it does not run at the moment, although it will again; None while it runs."""

@@ -14,18 +14,13 @@ from wallaroo.gateway.chunks.pace import Pace, Resumes
 from wallaroo.gateway.chunks.peers import Peer, PeerListener, Session
 from wallaroo.gateway.chunks.reports import PublicationReports
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
+from wallaroo.gateway.internal_api.calls import OTHER_WIRING
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.store import Store
 from wallaroo.wire.chunk_messages import DRIVER, FAILED, HELLO, Hello, json_in, pack_json
 
 if TYPE_CHECKING:
     from wallaroo.gateway.traces import MessageTraces
-
-OTHER_WIRING = (
-    "the gateway's application has other pipelines, sources or sinks than the driver's, or another "
-    "version of wallaroo: run both from one image, with the same arguments"
-)
-"""Why a driver waits, such as one that an upgrade is about to replace."""
 
 log = structlog.get_logger("wallaroo.gateway")
 

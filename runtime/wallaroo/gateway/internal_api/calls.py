@@ -20,6 +20,11 @@ FAILED, REFUSED, NO_ROOM, AWAY = "failed", "refused", "no room", "away"
 """Codes of errors: the call makes no sense, or what it asks for failed; its caller may not use the
 gateway; the disk is full; the gateway cannot answer now. After the last two, a repeated call may
 succeed."""
+OTHER_WIRING = (
+    "the gateway's application has other pipelines, sources or sinks than the driver's, or another "
+    "version of wallaroo: run both from one image, with the same arguments"
+)
+"""Why a driver waits, as it does until an upgrade has replaced the gateway, too."""
 API = 4
 """Version of the internal API: it increases with each change that an older end would misread."""
 

@@ -90,13 +90,14 @@ class GatewayClient(GatewayConnection):
 
     # --- the lease, for drivers ------------------------------------------------------------------
 
-    def claim(self, holder: str, *, ready: bool | None = None) -> int:
+    def claim(self, holder: str, *, ready: bool | None = None, wiring: str = "") -> int:
         """Acquire the gateway's lease, under which all further calls are made.
 
         Args:
             holder: Name of the driver; another driver of the same name loses its lease at once.
             ready: Whether it could begin at once if another driver handed over; None if it is not
                 to take over from any.
+            wiring: That of its application, if it is to take over.
 
         Returns:
             Its number, which is the fencing token.
@@ -105,7 +106,9 @@ class GatewayClient(GatewayConnection):
             CallRefused: Another driver has the lease, and is alive.
             RuntimeFailure: The gateway speaks another version of the internal API.
         """
-        answer = self._ask("claim", {"holder": holder, "ready": ready, **introduction()})
+        answer = self._ask(
+            "claim", {"holder": holder, "ready": ready, "wiring": wiring, **introduction()}
+        )
         self._claim = number = int(answer["number"])
         return number
 
@@ -121,13 +124,20 @@ class GatewayClient(GatewayConnection):
         successor = self._ask("renew", {})
         return None if successor is None else Successor(**successor)
 
-    def release_claim(self, *, hands_over: bool = False) -> None:
+    def release_claim(self, *, hands_over: bool = False, paused_since: float | None = None) -> None:
         """Let any other driver acquire the lease at once; a lease that is not released lapses.
 
         Args:
             hands_over: Whether this driver has handed over to another one, for good.
+            paused_since: Since when it was paused, if it was.
         """
-        self._ask("release", {"hands_over": hands_over}, answer_s=_RELEASE_S)
+        asked = {"hands_over": hands_over, "paused_since": paused_since}
+        self._ask("release", asked, answer_s=_RELEASE_S)
+
+    def paused_since(self) -> float | None:
+        """Since when the driver that has handed over was paused; None if it was not."""
+        since = self._ask("paused_since", {})
+        return None if since is None else float(since)
 
     def holder(self) -> str | None:
         """Name of the driver that has the lease; None if another one can acquire it at once."""

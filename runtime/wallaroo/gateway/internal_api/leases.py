@@ -27,8 +27,8 @@ RENEW_S = 2.0
 """Seconds between two renewals."""
 _WAITS_S = 5.0
 """Seconds of silence after which a driver that waits for the lease is presumed dead."""
-_MOST_KEPT = 20
-"""Names of drivers that have handed over which are kept: more than there are at a time."""
+_MOST_BARRED = 20
+"""Names that are kept: more than there are drivers at a time."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,10 @@ class _Known:
     """Number of the last lease."""
     holder: str | None = None
     """Name of the driver that has it; None if it was released."""
-    handed_over: tuple[str, ...] = ()
-    """Names of the drivers that have handed over to others, the last one first."""
+    barred: tuple[str, ...] = ()
+    """Names of the drivers that do not take over from others, the last one first."""
+    last: str | None = None
+    """Name of the driver that had it before `holder`."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class Leases:
         else:
             self._keep(self._known)
         self._heard_at = clock()  # the holder may not have noticed that the gateway was away
+        self.paused_since: float | None = None
+        """Since when the driver that has handed over last was paused; None if it was not."""
         self._successor: Successor | None = None
         self._asked_at = clock()
         """When the successor last asked."""
@@ -90,7 +94,8 @@ class Leases:
     def claim(self, holder: str, *, ready: bool | None = None) -> int:
         """Give the lease to the driver *holder*; returns its number.
 
-        One that has handed over does not take over again: its code is the older one.
+        One that has handed over does not take over again, because its code is the older one. Nor
+        does one that took over and went, if the older one had to come back: it would go again.
 
         Args:
             holder: Name of the driver.
@@ -104,14 +109,18 @@ class Leases:
             known, now = self._known, self._clock()
             silent_s = now - self._heard_at
             if known.holder not in {None, holder} and silent_s < LAPSE_S:
-                if ready is not None and holder not in known.handed_over:
+                if ready is not None and holder not in known.barred:
                     self._successor, self._asked_at = Successor(holder, ready), now
                 msg = (
                     f"the driver {known.holder} has the lease of this gateway, and was last "
                     f"heard from {silent_s:.0f} s ago; two drivers cannot run one application"
                 )
                 raise LeaseHeld(msg)
-            others = tuple(name for name in known.handed_over if name != holder)
+            barred = known.barred
+            gone = known.holder or known.last
+            if holder in barred and gone not in {None, holder}:
+                barred = (str(gone), *barred)
+            others = tuple(name for name in barred if name != holder)[:_MOST_BARRED]
             self._keep(_Known(known.number + 1, holder, others))
             self._heard_at, self._successor = now, None
             return self._known.number
@@ -128,18 +137,20 @@ class Leases:
                 self._successor = None
             return self._successor
 
-    def release(self, *, hands_over: bool = False) -> None:
+    def release(self, *, hands_over: bool = False, paused_since: float | None = None) -> None:
         """Let any driver acquire the lease at once.
 
         Args:
             hands_over: Whether the holder has handed over to another driver.
+            paused_since: Since when it was paused; None if it was not.
         """
         with self._lock:
             known = self._known
-            names = known.handed_over
+            barred = known.barred
             if hands_over and known.holder is not None:
-                names = (known.holder, *names)[:_MOST_KEPT]
-            self._keep(_Known(known.number, None, names))
+                barred = (known.holder, *barred)[:_MOST_BARRED]
+            self._keep(_Known(known.number, None, barred, known.holder or known.last))
+            self.paused_since = paused_since
 
     def problem(self, number: int) -> str | None:
         """Why a call under the lease *number* is rejected; None if it is not."""
@@ -164,7 +175,7 @@ def _read(file: Path) -> _Known:
     """
     try:
         values = unsealed(file.read_text())
-        return _Known(**{**values, "handed_over": tuple(values.get("handed_over", ()))})
+        return _Known(**{**values, "barred": tuple(values.get("barred", ()))})
     except (ValueError, TypeError) as error:
         msg = (
             f"{file} is damaged: {error}; restore it from a copy, or remove it while no driver "

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.run.driver_status import HANDED_OVER, WAITING
 from wallaroo.run.kubernetes.failures import call_failures, why_failed
 from wallaroo.run.kubernetes.worker_count import requested
 
@@ -278,11 +279,12 @@ def _with_remedy(text: str, reason: str | None) -> str:
 def _query(
     api: Any, namespace: str, pods: Sequence[Any], component: str
 ) -> Mapping[str, Any] | None:
-    """The status that the pod of *component* serves, through the API server; one that is ready.
+    """The status that the pod of *component* serves, through the API server.
 
-    A driver that waits to take over, or has handed over, is not.
+    Of several drivers it is the one that runs, if there is one.
     """
-    for pod in sorted(pods, key=_is_ready, reverse=True):
+    found: Mapping[str, Any] | None = None
+    for pod in pods:
         if pod.metadata.labels.get(_COMPONENT) != component or pod.status.phase != "Running":
             continue
         ports = [p for c in pod.spec.containers for p in c.ports or [] if p.name == _HEALTH_PORT]
@@ -299,8 +301,10 @@ def _query(
             status: Mapping[str, Any] = json.loads(answer.data)
         except call_failures(ValueError):
             continue
-        return status
-    return None
+        if status.get("state") not in {WAITING, HANDED_OVER}:
+            return status
+        found = status
+    return found
 
 
 def _problems(
