@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -333,16 +334,18 @@ def test_no_cluster_is_told(votes: Votes, monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_of_two_drivers_the_one_that_runs_is_asked(votes: Votes) -> None:
+    def answer(state: str, _asked: Any) -> tuple[int, Any]:
+        return 200, {**DRIVER, "state": state}
+
+    (gateway,) = (p for p in votes.pods if p["metadata"]["name"] == "votes-gateway-0")
+    votes.pods = [gateway]
     for name, state in (("votes-driver-a", "handed over"), ("votes-driver-b", "running")):
-        votes.pods.insert(0, pod("driver", name=name))
-        votes.api.answers[f"{BASE}/pods/{name}:7980/proxy/status"] = lambda _, state=state: (
-            200,
-            {**DRIVER, "state": state},
-        )
-    votes.pods = [p for p in votes.pods if p["metadata"]["name"] != "votes-driver-0"]
+        votes.pods.append(pod("driver", name=name))
+        status = f"{BASE}/pods/{name}:7980/proxy/status"
+        votes.api.answers[status] = partial(answer, state)
     for _ in range(2):
         code, said = votes.status("--output", "json")
         assert (code, json.loads(said)["state"]) == (0, "running")
         votes.pods.reverse()
-    votes.pods = [p for p in votes.pods if p["metadata"]["name"] != "votes-driver-b"]
+    votes.pods = [gateway, pod("driver", name="votes-driver-a")]
     assert json.loads(votes.status("--output", "json")[1])["state"] == "handed over"

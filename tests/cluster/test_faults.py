@@ -261,8 +261,10 @@ def test_a_node_is_drained(word_count: Release, word_peer: Peer) -> None:
 
 def test_a_second_driver_finds_itself_fenced_out(word_count: Release, word_peer: Peer) -> None:
     cluster, before = word_count.cluster, word_count.lives("driver")
-    (driver,) = cluster.select("statefulsets", "app.kubernetes.io/component=driver")
+    (driver,) = cluster.select("deployments", "app.kubernetes.io/component=driver")
     template = driver["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    container["args"].remove("--take-over")
     second = {
         "apiVersion": "v1",
         "kind": "Pod",
