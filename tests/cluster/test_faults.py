@@ -255,7 +255,7 @@ def test_a_node_is_drained(word_count: Release, word_peer: Peer) -> None:
         word_count.drain()
     word_count.wait_until_ready()
     after = word_count.lives("gateway", "driver")
-    assert all(after[pod] != before[pod] for pod in before)
+    assert not before.items() & after.items()
     wait_for("both executors", lambda: word_count.runs(2))
 
 
