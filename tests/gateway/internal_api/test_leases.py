@@ -133,12 +133,13 @@ def test_a_driver_that_took_over_and_went_may_go_on_if_no_other_does(
 ) -> None:
     leases.claim("old")
     leases.release(hands_over=True, paused_since=12.5)
-    assert leases.paused_since == 12.5
     leases.claim("new")
+    assert leases.paused_since == 12.5, "it was handed over paused"
     if releases:
         leases.release()
     clock.now += LAPSE_S
     leases.claim("old")
+    assert leases.paused_since is None
     clock.now += LAPSE_S
     assert leases.claim("new", ready=False) == 4
     with pytest.raises(LeaseHeld):

@@ -5,6 +5,7 @@ It may run beside another one, on executors that are to take a part of that.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import time
@@ -43,6 +44,7 @@ def warm_up(session: SparkSession, partitions: int, directory: Path) -> None:
     checkpoint = directory / f"{_NAME}-{uuid.uuid4().hex}"
     job = ImportJob(Path(os.devnull), _NAME, slots_for(partitions), checkpoint)
     layout = StateLayout(_NAME, partitions, partitions, checkpoint)
+    level = session.conf.get("spark.log.level", SPARK_LEVEL)
     session.sparkContext.setLogLevel("OFF")  # the query is stopped in its second epoch
     try:
         run_import(session, job, layout, -next(_numbers), _PATIENCE_S)
@@ -50,8 +52,9 @@ def warm_up(session: SparkSession, partitions: int, directory: Path) -> None:
     except Exception as error:
         log.warning("not warmed up", reason=cause_of(str(error)))
     finally:
-        session.sparkContext.setLogLevel(SPARK_LEVEL)
-        _remove(session, checkpoint)
+        with contextlib.suppress(Exception):  # Spark has been stopped meanwhile
+            session.sparkContext.setLogLevel(str(level))
+            _remove(session, checkpoint)
 
 
 def _remove(session: SparkSession, directory: Path) -> None:

@@ -79,7 +79,8 @@ class Leases:
             self._keep(self._known)
         self._heard_at = clock()  # the holder may not have noticed that the gateway was away
         self.paused_since: float | None = None
-        """Since when the driver that has handed over last was paused; None if it was not."""
+        """Since when the driver was paused that has handed over to the holder; None if it was
+        not."""
         self._successor: Successor | None = None
         self._asked_at = clock()
         """When the successor last asked."""
@@ -123,6 +124,8 @@ class Leases:
             others = tuple(name for name in barred if name != holder)[:_MOST_BARRED]
             self._keep(_Known(known.number + 1, holder, others))
             self._heard_at, self._successor = now, None
+            if known.holder is not None:  # which has handed over nothing
+                self.paused_since = None
             return self._known.number
 
     def renew(self) -> Successor | None:
