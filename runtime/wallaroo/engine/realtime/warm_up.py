@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _NAME = "warm-up"
 _PATIENCE_S = 60.0
 """Time for the query to end."""
+_REMOVALS, _KILLED_S = 20, 0.3
+"""Attempts to remove the checkpoint, and seconds after each in which tasks may still write."""
 _numbers = itertools.count(1)
 
 log = structlog.get_logger("wallaroo")
@@ -58,7 +60,12 @@ def warm_up(session: SparkSession, partitions: int, directory: Path) -> None:
 
 
 def _remove(session: SparkSession, directory: Path) -> None:
-    """Remove *directory*, wherever it is."""
+    """Remove *directory*, wherever it is; tasks that are being killed may make it once more."""
     jvm: Any = session._jvm
     path = jvm.org.apache.hadoop.fs.Path(str(directory))
-    path.getFileSystem(session._jsc.hadoopConfiguration()).delete(path, True)
+    files = path.getFileSystem(session._jsc.hadoopConfiguration())
+    for _ in range(_REMOVALS):
+        files.delete(path, True)
+        time.sleep(_KILLED_S)
+        if not files.exists(path):
+            return
