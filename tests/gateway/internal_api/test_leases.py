@@ -14,7 +14,13 @@ from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.calls import API, check_version
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.connection import CallRefused
-from wallaroo.gateway.internal_api.leases import LAPSE_S, LeaseHeld, Leases, Successor
+from wallaroo.gateway.internal_api.leases import (
+    LAPSE_READY_S,
+    LAPSE_S,
+    LeaseHeld,
+    Leases,
+    Successor,
+)
 from wallaroo.gateway.internal_api.service import Action, Service
 from wallaroo.system.credentials import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, read_token
 
@@ -75,6 +81,17 @@ def test_a_driver_that_ends_in_good_order_leaves_at_once(leases: Leases) -> None
         == "fenced out: the driver (gone) has acquired the lease of this gateway since"
     )
     assert leases.claim("second") == 2
+
+
+def test_a_driver_that_could_begin_at_once_waits_for_less_silence(
+    leases: Leases, clock: Clock
+) -> None:
+    leases.claim("first")
+    clock.now += LAPSE_READY_S
+    for ready in (None, False):
+        with pytest.raises(LeaseHeld):
+            leases.claim("second", ready=ready)
+    assert leases.claim("second", ready=True) == 2
 
 
 def test_a_driver_that_waits_is_told_to_the_holder_until_it_is_silent(

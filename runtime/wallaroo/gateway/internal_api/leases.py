@@ -23,6 +23,8 @@ from wallaroo.system.sealed_files import sealed, unsealed
 
 LAPSE_S = 15.0
 """Seconds of silence after which a driver is presumed dead: several renewals or a pause of Java."""
+LAPSE_READY_S = 6.0
+"""The same for a driver that could begin at once: if the other one is alive, little is lost."""
 RENEW_S = 2.0
 """Seconds between two renewals."""
 _WAITS_S = 5.0
@@ -109,7 +111,8 @@ class Leases:
         with self._lock:
             known, now = self._known, self._clock()
             silent_s = now - self._heard_at
-            if known.holder not in {None, holder} and silent_s < LAPSE_S:
+            lapse_s = LAPSE_READY_S if ready else LAPSE_S
+            if known.holder not in {None, holder} and silent_s < lapse_s:
                 if ready is not None and holder not in known.barred:
                     self._successor, self._asked_at = Successor(holder, ready), now
                 msg = (
