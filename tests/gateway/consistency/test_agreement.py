@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from tests.helpers import PATIENCE_S
 from wallaroo.errors import DamagedFile
 from wallaroo.gateway import writer
 from wallaroo.gateway.consistency.acceptance import accept_if_asked, ask_to_accept
-from wallaroo.gateway.consistency.agreement import disagreement, read_held
+from wallaroo.gateway.consistency.agreement import disagreement, held_by, read_held
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.dead_letters.evidence import Evidence
 from wallaroo.gateway.dead_letters.letters import Letter
@@ -250,3 +252,29 @@ def test_a_new_outbox_goes_on_behind_the_chunks_of_the_checkpoint(tmp_path: Path
     accept(tmp_path, progress)
     assert not problem(tmp_path, progress)
     assert read_held(tmp_path).published == {"run": 3}
+
+
+def test_a_log_that_is_written_meanwhile_has_all_that_is_published() -> None:
+    """A driver that is to take over asks while messages stream."""
+
+    class Streaming:
+        """Accepts a message, and publishes it, whenever somebody looks."""
+
+        accepted = consumed = processed = chunk = 0
+        openings: tuple[()] = ()
+        identity = "log"
+        chunks = SimpleNamespace(forgotten={})
+
+        @property
+        def end(self) -> int:
+            self.accepted += 1
+            return self.accepted
+
+        def progress(self) -> dict[str, Streaming]:
+            return {"run": self}
+
+    stream = Streaming()
+    store: Any = SimpleNamespace(journal=stream, outbox=stream)
+    held = held_by(store)
+    assert held.ends["run"] <= held.end
+    assert held.processed <= held.end

@@ -103,17 +103,23 @@ def read_log(directory: Path, *, skips: bool = False) -> Reading:
 
 
 def held_by(store: Store | Reading) -> Holdings:
-    """What the log of a *store* holds."""
-    journal, progress = store.journal, store.outbox.progress()
+    """What the log of a *store* holds.
+
+    It may be written meanwhile: what follows from something else is read before that.
+    """
+    journal, outbox = store.journal, store.outbox
+    trimmed, forgotten = journal.consumed, dict(outbox.chunks.forgotten)
+    published = {run: (one.chunk, one.end) for run, one in outbox.progress().items()}
+    end = journal.end
     return Holdings(
-        journal.consumed,
-        min(journal.processed, journal.end),
-        journal.end,
+        trimmed,
+        min(journal.processed, end),
+        end,
         journal.openings,
-        {run: one.chunk for run, one in progress.items()},
-        {run: one.end for run, one in progress.items()},
-        dict(store.outbox.chunks.forgotten),
-        store.outbox.identity,
+        {run: chunk for run, (chunk, _) in published.items()},
+        {run: after for run, (_, after) in published.items()},
+        forgotten,
+        outbox.identity,
     )
 
 
