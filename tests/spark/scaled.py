@@ -59,7 +59,7 @@ class Scaled:
             program,
             layout,
             gateway.claim,
-            lambda _wiring: str(gateway.path),
+            lambda: str(gateway.path),
             launched,
             directory,
             self._on_published,

@@ -21,7 +21,7 @@ SOURCE = "Split and Count"
 
 
 class Cluster:
-    """A gateway, and drivers with names of their own, as pods have them."""
+    """A gateway and drivers, each with its own name, as if it ran in a pod."""
 
     def __init__(self, directory: Path, receiver: Receiver, stack: contextlib.ExitStack) -> None:
         self._stack, self.state = stack, directory / "state"
@@ -50,7 +50,7 @@ class Cluster:
 
 
 class Lines:
-    """Sends lines until it is told to stop, one after the other."""
+    """Sends one line after another until the block ends."""
 
     def __init__(self, address: str) -> None:
         self._address, self._stopping = address, threading.Event()

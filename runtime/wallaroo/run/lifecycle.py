@@ -184,7 +184,7 @@ class Lifecycle(ABC):
             Program(application, state.fixed.buckets),
             state.layout,
             lease,
-            partial(chunks_address, location, lease),
+            partial(chunks_address, location, lease, application.wiring),
             launched,
             scratch,
             self._on_published,

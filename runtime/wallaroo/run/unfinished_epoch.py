@@ -48,7 +48,7 @@ def finish_unfinished_epoch(
     renewal = LeaseRenewal(gateway.location, socket.gethostname())
     lease = renewal.acquire(gateway.patience_s)
     program = Program(application, state.fixed.buckets)
-    address = partial(chunks_address, gateway.location, lease)
+    address = partial(chunks_address, gateway.location, lease, application.wiring)
     try:
         agree(state, GatewayFiles(gateway.location, lease))
         with Scratch() as directory:

@@ -65,8 +65,7 @@ class RunningEngine:
         program: The application, ready to run.
         layout: Its state.
         lease: Number of the driver's lease on the gateway.
-        gateway: Returns the address of the gateway's socket for chunks, for the wiring of the
-            application, or raises `RuntimeFailure`.
+        gateway: Returns the address of the gateway's socket for chunks, or raises `RuntimeFailure`.
         launched: Spark, as it starts.
         scratch: Directory for temporary files.
         on_published: Called with what was published.
@@ -83,7 +82,7 @@ class RunningEngine:
         program: Program,
         layout: StateLayout,
         lease: int,
-        gateway: Callable[[str], str],
+        gateway: Callable[[], str],
         launched: Launch,
         scratch: Path,
         on_published: OnPublished = lambda _news: None,
@@ -95,7 +94,6 @@ class RunningEngine:
         layout.checkpoint.mkdir(parents=True, exist_ok=True)
         remove_leftovers(layout.checkpoint)
         self._gateway, self._name, self._claim = gateway, layout.application, claim
-        self._wiring = program.application.wiring
         self._on_published = on_published
         self._reports = Reports(program.application)
         self.figures = EngineMetrics()
@@ -134,7 +132,7 @@ class RunningEngine:
                 slots_for(layout.buckets),
                 settings.call_limit_s,
                 settings.entity_limit_bytes,
-                wiring=self._wiring,
+                wiring=program.application.wiring,
                 token=settings.token,
             )
             self._query = SupervisedQuery(
@@ -175,7 +173,7 @@ class RunningEngine:
         if self._placement is not None:
             self._placement.take()
         try:
-            address = self._gateway(self._wiring)
+            address = self._gateway()
             self._claim(self._spark.session)
         except RuntimeFailure as error:
             raise NotYet(str(error)) from error
@@ -290,9 +288,8 @@ class RunningEngine:
             self._query.replace()
             between()
             self._reports = Reports(program.application)
-            self._wiring = program.application.wiring
             self._job = dataclasses.replace(
-                self._job, application=application.absolute(), wiring=self._wiring
+                self._job, application=application.absolute(), wiring=program.application.wiring
             )
             self._query.worked()
             if (reason := self._query.failure()) is not None:  # it starts the query

@@ -224,17 +224,13 @@ object Agent {
 
   /** The process `role` of a query; no process of an earlier query is left. */
   def bridge(job: Job, role: Int): Bridge = synchronized {
-    if (job.attempt < 0) {
-      if (!others.containsKey((job.attempt, role))) others.put((job.attempt, role), fork(job, role))
-      return others.get((job.attempt, role))
-    }
+    if (job.attempt < 0) return others.computeIfAbsent((job.attempt, role), _ => fork(job, role))
     if (job.attempt > attempt) {
       end(attempt)
       attempt = job.attempt
     }
     if (job.attempt < attempt) throw new IllegalStateException("this query has been stopped")
-    if (!bridges.containsKey(role)) bridges.put(role, fork(job, role))
-    bridges.get(role)
+    bridges.computeIfAbsent(role, _ => fork(job, role))
   }
 
   private def fork(job: Job, role: Int): Bridge = {
