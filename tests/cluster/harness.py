@@ -317,6 +317,12 @@ class Release:
         pods = [*self.pods("gateway"), *self.pods("driver")]
         return len(pods) == 2 and all(map(_is_ready, pods))
 
+    def is_settled(self, workers: int) -> bool:
+        """Whether it is ready with *workers* executors, and none of its pods is on its way out."""
+        pods = self.cluster.select("pods", self._selector())
+        ending = [pod for pod in pods if "deletionTimestamp" in pod["metadata"]]
+        return self.is_ready() and not ending and len(self.pods("executor")) == workers
+
     def wait_until_ready(self) -> None:
         """Wait for gateway and driver."""
         wait_for(f"{self.name} being ready", self.is_ready)

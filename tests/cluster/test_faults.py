@@ -151,6 +151,7 @@ def test_the_gateway_is_deleted_while_senders_are_connected(
 def test_an_executor_that_waits_for_room_does_not_get_that_of_the_gateway(
     word_count: Release, word_peer: Peer
 ) -> None:
+    wait_for("pods that stay", lambda: word_count.is_settled(2))  # others would give up room
     (driver,) = word_count.pods("driver")
     node, image = driver["spec"]["nodeName"], driver["spec"]["containers"][0]["image"]
 

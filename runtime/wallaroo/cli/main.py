@@ -20,7 +20,17 @@ from wallaroo.system.printable import printable_lines
 _COMMANDS = (
     *("new", "check", "graph", "simulate", "run", "top", "pause", "resume", "profile", "send"),
     *("receive", "demo", "build", "chart", "status", "dead-letters", "log", "kafka", "state"),
-    *("sql", "explain", "rehearse", "shadow", "replay", "snapshot", "repartition", "warm-up"),
+    *(
+        "sql",
+        "explain",
+        "rehearse",
+        "shadow",
+        "promote",
+        "replay",
+        "snapshot",
+        "repartition",
+        "warm-up",
+    ),
     *("fetch", "gateway", "driver", "executor", "probe"),
 )
 """The commands: each is in the module of its name, which is imported when it is asked for."""

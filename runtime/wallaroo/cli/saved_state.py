@@ -212,7 +212,7 @@ def next_start_lines(application: Application, state_dir: Path, directory: Path)
     for name in sorted(unused) if new else ():
         empty = " and ".join(map(repr, sorted(new)))
         msg = (
-            f"state {name!r} in {state_dir} has {_entities(unused[name])}, and the application has "
+            f"state {name!r} in {state_dir} has {entities(unused[name])}, and the application has "
             f"no state of that name: the next start would leave them unused and begin {empty} "
             f"empty; if only the name has changed, call it {name!r} again"
         )
@@ -222,10 +222,10 @@ def next_start_lines(application: Application, state_dir: Path, directory: Path)
     migrated = saved.migrated()
     for name in application.partitions:
         more = f", {migrated[name]:,} of them migrated" if migrated.get(name) else ""
-        loads = f"loads {_entities(counts[name])}" if counts[name] else "begins empty"
+        loads = f"loads {entities(counts[name])}" if counts[name] else "begins empty"
         yield f"  state {name!r}: {loads}{more}"
     for name, count in sorted(unused.items()):
-        yield f"  state {name!r}: leaves {_entities(count)} unused, as no step has this state"
+        yield f"  state {name!r}: leaves {entities(count)} unused, as no step has this state"
     for name in unread:
         unused_position = "leaves its position unused, as no source has this name"
         yield f"  source {name!r}: {unused_position}; one that is new begins at its start"
@@ -240,5 +240,6 @@ def _fixed_of(application: Application, state_dir: Path) -> Fixed:
     return fixed
 
 
-def _entities(count: int) -> str:
+def entities(count: int) -> str:
+    """*count* entities, in words."""
     return f"{count:,} {'entity' if count == 1 else 'entities'}"

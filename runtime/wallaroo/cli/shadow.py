@@ -23,8 +23,9 @@ from wallaroo.cli.comparison import (
 )
 from wallaroo.cli.option_types import NumberType
 from wallaroo.cli.options import CALL_LIMIT, SNAPSHOT, STATE_DIR_OF_APP
+from wallaroo.cli.promote import promote_to
 from wallaroo.cli.saved_state import committed_state, log_of_application
-from wallaroo.errors import RuntimeFailure
+from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.history.publications import Publication
 from wallaroo.history.records import followed
 from wallaroo.history.rehearsal import Kind, Rehearsal
@@ -60,6 +61,13 @@ _TELL_S = 60.0
     metavar="SECONDS",
     help="Seconds after which to end.  [default: until Ctrl-C]",
 )
+@click.option(
+    "--promote",
+    "promotes",
+    is_flag=True,
+    help="At the end, let the application continue with APP if nothing differs that --expect "
+    "does not name; with --for only.",
+)
 @CALL_LIMIT
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def shadow(
@@ -68,6 +76,7 @@ def shadow(
     snapshot: Path | None,
     expected: tuple[str, ...],
     for_s: float | None,
+    promotes: bool,
     function_timeout: float,
     app_args: tuple[str, ...],
 ) -> None:
@@ -77,8 +86,8 @@ def shadow(
     and runs each message that the application has processed since, as soon as it has. Each kind of
     difference is shown when it is found, with the message behind which it was, and all of them at
     the end. The exit code is 1 if something differs that --expect does not name. Nothing is sent,
-    and the application is not touched. Side effects of functions, such as writes to a database,
-    happen.
+    and the application is not touched, unless --promote lets it continue with the new code at the
+    end. Side effects of functions, such as writes to a database, happen.
 
     One process runs up to some 20,000 messages a second. If the application processes more for so
     long that the log would have to keep 16 files for it, it ends with an error.
@@ -86,8 +95,11 @@ def shadow(
     \b
     Example:
       wallaroo shadow new/word_count --state-dir word_count/.wallaroo/word-count-application
-      wallaroo shadow new/orders.py --state-dir orders/.wallaroo/orders --for 3600
+      wallaroo shadow new/orders.py --state-dir orders/.wallaroo/orders --for 3600 --promote
     """  # noqa: D301  (click reads \b)
+    if promotes and for_s is None:
+        msg = "--promote requires --for: how long nothing may differ before the new code takes over"
+        raise UsageError(msg)
     with reserved_stdout() as out, empty_stdin(), reported_exits():
         application, directory = log_of_application(app, app_args, state_dir)
         live = _Live(for_s)
@@ -120,6 +132,12 @@ def shadow(
         check_expected(rehearsal, application, expected)
     if rehearsal.differing_names() - set(expected):
         click.get_current_context().exit(1)
+    if promotes:
+        if not live.has_run_its_time or live.is_behind:
+            why = f"is {live.behind}" if live.has_run_its_time else "was ended before its time"
+            msg = f"not promoted: the shadow {why}"
+            raise RuntimeFailure(msg)
+        promote_to(app, directory.parent, app_args)
 
 
 def _checkpointed(state_dir: Path) -> Path | None:
@@ -137,6 +155,8 @@ class _Live:
     def __init__(self, for_s: float | None) -> None:
         self._for_s = for_s
         self._end_at = math.inf
+        self.has_run_its_time = False
+        """Whether it ends by the clock."""
         self._stopping = Event()
         self._rehearsal: Rehearsal | None = None
         self._reported: set[Kind | str | None] = set()
@@ -201,7 +221,8 @@ class _Live:
             self._shown = 0
 
     def _is_over(self) -> bool:
-        return time.monotonic() >= self._end_at or self._stopping.is_set()
+        self.has_run_its_time = time.monotonic() >= self._end_at
+        return self.has_run_its_time or self._stopping.is_set()
 
     def _look(self) -> None:
         """Compare entities, and show what is new, from time to time."""

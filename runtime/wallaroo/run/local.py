@@ -35,11 +35,15 @@ from wallaroo.run.drain import Drain
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.live_view import LiveView, can_show
 from wallaroo.run.local_gateway import Command, LocalGateway, check_socket_path
-from wallaroo.run.reload.reloader import Refused, Reloader, check_reloadable
+from wallaroo.run.promotion import Promotions
+from wallaroo.run.reload.promoter import Promoter
+from wallaroo.run.reload.reloader import Reloader
 from wallaroo.run.reload.signature import serves_as_before
+from wallaroo.run.reload.switch import CodeSwitch, Refused, code_problem
 from wallaroo.run.reload.trial import Trial, check_that_sources_end
 from wallaroo.run.settings import LocalSettings
 from wallaroo.run.standard_input import NoInput, StandardInput, source_of
+from wallaroo.run.state.classes import record_of, restore
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.location import default_state_dir, directory_of_log, state_here
 from wallaroo.run.state.owner import Claim
@@ -83,8 +87,6 @@ class LocalRun(Lifecycle):
         """Environment variables of the processes of this run."""
         limit_s = settings.drain_timeout_s + _CLOSING_S
         self._deadline = StopDeadline(self._signals, limit_s)
-        self._reloader: Reloader | None = None
-        """Lets the run go on with changed code; None if it is not to."""
         self._input = NoInput()
 
     def _start(self) -> dict[str, Any]:
@@ -99,11 +101,10 @@ class LocalRun(Lifecycle):
         self._local_gateway = gateway = LocalGateway(
             settings, self._gateway_command, state.directory, scratch
         )
-        if settings.reload:
-            self._reloader = self._reloader_of(application, state, scratch, code)
+        self._prepare_switch(application, state, scratch, code)
         self._set_environment(gateway.credentials())
         engine_settings = gateway.with_credentials(
-            replace(settings.engine, application=self._imported)
+            replace(settings.engine, application=self._switch.application)
         )
         if is_local(engine_settings.master):  # Java may have been started without it
             engine_settings = replace(engine_settings, environment=self._environment)
@@ -115,7 +116,7 @@ class LocalRun(Lifecycle):
             resumes=not state.is_new,
         )
         launched = self._launch(engine_settings, state.layout, scratch)
-        self._start_gateway(self._imported, application)
+        self._start_gateway(self._switch.application, application)
         lease = self._client.claim(_HOLDER)
         place = f"{socket.gethostname()}:{state.directory}"
         self._run_engine(
@@ -146,16 +147,12 @@ class LocalRun(Lifecycle):
         """The application and, if it is to be reloaded, what it imports from its directory."""
         if not self._settings.reload:
             return self._load(reference), {}
-        check_reloadable(reference, self._settings.engine.master)
+        if (problem := code_problem(reference, self._settings.engine.master)) is not None:
+            msg = f"--reload: {problem}"
+            raise UsageError(msg)
         assert reference.directory is not None
         with recorded(reference.directory) as files:
             return self._load(reference), files
-
-    @property
-    def _imported(self) -> ApplicationRef:
-        """The application, as processes of the run import it."""
-        known = self._settings.engine.application
-        return known if self._reloader is None else self._reloader.application
 
     def _check(self, application: Application) -> None:
         """Refuse settings that do not fit *application*, before anything is written.
@@ -208,10 +205,10 @@ class LocalRun(Lifecycle):
             What failed; None if nothing did.
         """
         while not self._signals.received.wait(CHECK_INTERVAL_S):
-            if (failure := self._failure()) is not None:
+            failure = self._failure_of_others() or self._after_going_back(self._engine.failure())
+            if failure is not None:
                 return failure
-            if self._reloader is not None:
-                self._reloader.look()
+            self._other_code.look()
             if self._pause.since is not None:
                 continue
             if not self._settings.until_done:
@@ -329,11 +326,19 @@ class LocalRun(Lifecycle):
         return self._gateway.restarts()
 
     def _failure(self) -> str | None:
+        return self._failure_of_others() or self._engine.failure()
+
+    def _failure_of_others(self) -> str | None:
+        """What has failed, apart from the engine."""
         if self._deadline.has_given_up:
             return "a process did not respond to the stop"
-        if self._gateway.failure is not None:
-            return self._gateway.failure
-        return self._input.failure or self._engine.failure()
+        return self._gateway.failure or self._input.failure
+
+    def _after_going_back(self, failure: str | None) -> str | None:
+        """*failure* of the engine, unless the run goes on with the code before."""
+        if failure is not None and self._switch.is_on_trial and not self._engine.has_published:
+            restore(self._state.path, self._classes)
+        return self._switch.go_back(failure)
 
     def _collect_logs(self, scratch: Path) -> None:
         """Log what the processes of this run log and print."""
@@ -366,16 +371,36 @@ class LocalRun(Lifecycle):
             self._local_gateway.location, gone=lambda: self._gateway.failure is not None
         )
 
-    def _reloader_of(
+    def _prepare_switch(
         self,
         application: Application,
         state: StateDirectory,
         scratch: Path,
         files: dict[str, bytes],
-    ) -> Reloader:
-        trial = Trial.of(self._settings, application.name, state.path)
+    ) -> None:
+        """Prepare to go on with other code, which comes by itself with --reload, or is requested.
+
+        Args:
+            application: The application.
+            state: Its state.
+            scratch: Directory for temporary files.
+            files: Contents by path of what was imported, with --reload.
+        """
         self._application, self._state = application, state
-        return Reloader(trial, scratch, files, self._load, self._go_on, self._signals.received.wait)
+        self._classes: str | None = None
+        """The record of the state's classes from before the last switch."""
+        trial = Trial.of(self._settings, application.name, state.path)
+        reference, stops = self._settings.engine.application, self._signals.received.wait
+        self._switch = switch = CodeSwitch(
+            reference, scratch, self._load, self._go_on, lambda: self._engine.has_ended_epoch
+        )
+        if self._settings.reload:
+            switch.application = switch.frozen(trial.application, files)
+            self._other_code: Reloader | Promoter = Reloader(trial, files, switch, stops)
+            return
+        promotions = Promotions(state.directory)
+        self._stack.callback(promotions.close)
+        self._other_code = Promoter(trial, self._settings.engine.master, promotions, switch, stops)
 
     def _go_on(self, reference: ApplicationRef, application: Application) -> None:
         """Let the run go on as *application*.
@@ -389,6 +414,7 @@ class LocalRun(Lifecycle):
         def between() -> None:
             if not serves_as_before(self._application, application):
                 self._replace_gateway(reference, application)
+            self._classes = record_of(self._state.path)
             self._check_classes(self._state, application)
 
         watch = self._shown.watch.replaced_by(application) if self._shown else nullcontext()

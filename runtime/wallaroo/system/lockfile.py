@@ -52,3 +52,27 @@ def hold(
             time.sleep(0.1)
         else:
             return opened
+
+
+def is_held(file: Path) -> bool:
+    """Whether a process holds *file* locked.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     file = Path(directory, "lock")
+        ...     before, lock = is_held(file), hold(file, "stop it")
+        ...     before, is_held(file), os.close(lock), is_held(file)
+        (False, True, None, False)
+    """
+    try:
+        opened = os.open(file, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(opened)
+    return False

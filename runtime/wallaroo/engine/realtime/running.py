@@ -113,6 +113,8 @@ class RunningEngine:
         self._warmed: frozenset[str] = frozenset()
         """Executors that the last warm-up was for."""
         self._attempts = itertools.count(1)
+        self.has_published = self.has_ended_epoch = False
+        """Whether the present code has published something, and whether an epoch has ended."""
         self._launched, self._spark = launched, launched.finish()
         with self._spark.starting():
             if not is_local(settings.master):
@@ -156,6 +158,7 @@ class RunningEngine:
         def published(news: News) -> None:
             worked()
             self._note_work()
+            self.has_published = self.has_published or code == self._job.application
             self._reports.published(news)
             self.figures.on_published(news)
             self._has_noted = self._has_noted or note_schemas(self._checkpoint)
@@ -163,8 +166,10 @@ class RunningEngine:
 
         def epochs_ended(stood_s: Sequence[float]) -> None:
             self._note_work()
+            self.has_ended_epoch = self.has_ended_epoch or code == self._job.application
             self.figures.on_epochs(stood_s)
 
+        code = self._job.application
         if self._last is not None:
             self._last.stop()
         if self.executors is None and not self._spark.is_alive():
@@ -288,6 +293,7 @@ class RunningEngine:
             self._query.replace()
             between()
             self._reports = Reports(program.application)
+            self.has_published = self.has_ended_epoch = False
             self._job = dataclasses.replace(
                 self._job, application=application.absolute(), wiring=program.application.wiring
             )

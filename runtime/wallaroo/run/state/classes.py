@@ -180,6 +180,18 @@ def check_state_classes(state_dir: Path, application: Application) -> None:
     write_durably(file, sealed({name: asdict(shape) for name, shape in shapes.items()}))
 
 
+def record_of(state_dir: Path) -> str | None:
+    """The record of the classes as it is, for `restore`; None if there is none."""
+    file = state_dir / _FILE
+    return file.read_text() if file.exists() else None
+
+
+def restore(state_dir: Path, record: str | None) -> None:
+    """Let the *record* be that of before code was checked that has saved no entity."""
+    if record is not None:
+        write_durably(state_dir / _FILE, record)
+
+
 def state_class_problem(state_dir: Path, application: Application) -> str | None:
     """Why the state classes do not fit the entities saved in *state_dir*; None if they do.
 

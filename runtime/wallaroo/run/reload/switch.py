@@ -1,0 +1,133 @@
+"""Lets a run go on with other code of its application, and with the code before if that fails."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from wallaroo.errors import ApplicationError, UsageError, WallarooError
+from wallaroo.loading.frozen_code import FrozenCode
+from wallaroo.loading.loader import ApplicationRef
+from wallaroo.model.application import Application
+
+ADVICE = "the previous code stays in use; correct the new code and save it again"
+
+log = structlog.get_logger("wallaroo")
+
+
+class Refused(WallarooError):
+    """Other code is refused; the run continues with the previous code."""
+
+
+def code_problem(application: ApplicationRef, master: str) -> str | None:
+    """Why a run cannot go on with other code of *application*; None if it can."""
+    if application.directory is None:
+        return f"{application.app} is a module; name its directory or its .py file instead"
+    if master.split("[", maxsplit=1)[0] != "local":
+        return f"other code requires local Spark, and --master is {master}: restart the application"
+    return None
+
+
+class CodeSwitch:
+    """Lets a run go on with other code.
+
+    Until an epoch has ended with it, the code before is kept: the other may be unable to load an
+    entity, or end its processes.
+
+    Args:
+        application: What the run imports now.
+        scratch: Directory for files that processes of the run read.
+        load: Imports the application of a reference in this process.
+        go_on: Lets the run go on with another application, or raises `Refused`.
+        is_proven: Returns whether an epoch has ended since.
+    """
+
+    def __init__(
+        self,
+        application: ApplicationRef,
+        scratch: Path,
+        load: Callable[[ApplicationRef], Application],
+        go_on: Callable[[ApplicationRef, Application], None],
+        is_proven: Callable[[], bool],
+    ) -> None:
+        self._scratch = scratch
+        self._load, self._go_on, self._is_proven = load, go_on, is_proven
+        self._number = 0
+        self._before: ApplicationRef | None = None
+        """What the run has imported before, until the present code is proven."""
+        self.application = application
+        """What processes of the run import."""
+        self.failure: str | None = None
+        """Why the run has gone back to the code before the last switch; None if it has not."""
+
+    @property
+    def is_on_trial(self) -> bool:
+        """Whether the present code may still turn out not to work."""
+        if self._before is not None and self._is_proven():
+            self._before = None
+        return self._before is not None
+
+    def to(self, application: ApplicationRef, files: Mapping[str, bytes]) -> str | None:
+        """Go on with the code of *application*; returns why the run cannot, or None.
+
+        Args:
+            application: The application, from its directory.
+            files: Contents by path of its source files.
+
+        Raises:
+            RuntimeFailure: The run cannot go on at all.
+        """
+        reference = self.frozen(application, files)
+        try:
+            self._go_on(reference, self._loaded(reference))
+        except Refused as refused:
+            with contextlib.suppress(ApplicationError, UsageError):
+                self._load(self.application)  # for look-ups of state
+            return str(refused)
+        self._before, self.application, self.failure = self.application, reference, None
+        return None
+
+    def go_back(self, failure: str | None) -> str | None:
+        """Go on with the code before, if *failure* has ended the present one while on trial.
+
+        Returns:
+            *failure*, or None if the run goes on.
+
+        Raises:
+            RuntimeFailure: The run cannot go on at all.
+        """
+        if failure is None or not self.is_on_trial:
+            return failure
+        assert self._before is not None
+        before, self._before = self._before, None
+        try:
+            self._go_on(before, self._loaded(before))
+        except Refused as refused:
+            return f"{failure}; and the code before does not work any more: {refused}"
+        self.application, self.failure = before, failure
+        log.error("gone back to the previous code", reason=failure)
+        return None
+
+    def frozen(self, application: ApplicationRef, files: Mapping[str, bytes]) -> ApplicationRef:
+        """*application*, imported from *files* whatever is in its directory by then."""
+        assert application.directory is not None
+        self._number += 1
+        file = self._scratch / f"code-{self._number}"
+        FrozenCode(application.directory, files).write(file)
+        return replace(application, code=file)
+
+    def _loaded(self, reference: ApplicationRef) -> Application:
+        """The application of *reference*.
+
+        Raises:
+            Refused: It can be imported only in a new process.
+        """
+        try:
+            return self._load(reference)
+        except (ApplicationError, UsageError) as error:
+            msg = f"it cannot be imported a second time in one process ({error}): start it again"
+            raise Refused(msg) from error
