@@ -113,7 +113,7 @@ def drained(
         client = SimpleNamespace(stop_accepting=lambda: None, status=lambda: status)
         runner._client = client  # type: ignore[assignment]
         engine: Any = SimpleNamespace(
-            failure=lambda: failure, finish_epoch=lambda: None, hold=lambda: None
+            failure=lambda: failure, finish_epoch=lambda _timeout_s: None, hold=lambda: None
         )
         runner._engine, runner._pause = engine, Pause(engine)
         if paused:
@@ -178,7 +178,7 @@ def test_what_a_window_that_closes_during_the_stop_sends_is_waited_for_and_count
     engine: Any = SimpleNamespace(
         failure=lambda: None,
         hold=lambda: done.append("hold"),
-        finish_epoch=lambda: done.append("finish"),
+        finish_epoch=lambda _timeout_s: done.append("finish"),
         release=lambda: done.append("release"),
     )
     settings = LocalSettings(engine=ENGINE, drain_timeout_s=_TIMEOUT_S)

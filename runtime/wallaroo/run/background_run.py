@@ -85,10 +85,7 @@ class BackgroundRun:
             self._changed.wait_for(lambda: first() or not self._reader.is_alive(), timeout_s)
         event = first()
         if event is None:
-            last_events = " | ".join(str(event["event"]) for event in self.events[-8:])
-            code = self.process.poll()
-            state = "is still running" if code is None else f"ended with exit code {code}"
-            msg = f"no event {name!r} after {timeout_s:.0f} s; wallaroo run {state}: {last_events}"
+            msg = f"no event {name!r} after {timeout_s:.0f} s; wallaroo run {self._last_events()}"
             raise RuntimeFailure(msg)
         return event
 
@@ -119,9 +116,22 @@ class BackgroundRun:
         return code
 
     def stop(self) -> int:
-        """Send SIGTERM, and return the exit code."""
+        """Send SIGTERM, and return the exit code.
+
+        Raises:
+            RuntimeFailure: The process does not end.
+        """
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(_STOP_TIMEOUT_S)
+        try:
+            return self.process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            msg = f"after SIGTERM and {_STOP_TIMEOUT_S:.0f} s, wallaroo run {self._last_events()}"
+            raise RuntimeFailure(msg) from None
+
+    def _last_events(self) -> str:
+        code = self.process.poll()
+        state = "is still running" if code is None else f"ended with exit code {code}"
+        return f"{state}: {' | '.join(str(event['event']) for event in self.events[-8:])}"
 
     def _kill(self) -> None:
         if self.process.poll() is None:

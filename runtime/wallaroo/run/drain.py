@@ -15,6 +15,9 @@ from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.run.gateway_process import GatewayProcess
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S
 
+_EPOCH_S = 10.0
+"""Seconds for an epoch to end even if the time to drain is over: a start has less to do then."""
+
 log = structlog.get_logger("wallaroo")
 
 
@@ -97,7 +100,7 @@ class Drain:
         while True:
             try:
                 self._engine.hold()
-                return self._engine.finish_epoch()
+                return self._engine.finish_epoch(max(_EPOCH_S, until - time.monotonic()))
             except Exception as error:  # Java may have ended, or a process
                 self._raise_failure(error)
             if time.monotonic() > until or self._signal.wait(CHECK_INTERVAL_S / 4):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -250,16 +251,22 @@ class RunningEngine:
             raise RuntimeFailure(NO_QUERY)
         return self._last.look_up(asked)
 
-    def finish_epoch(self) -> None:
+    def finish_epoch(self, timeout_s: float | None = None) -> None:
         """Wait until Spark has the state as of all that is published.
 
+        Args:
+            timeout_s: How long at most.
+
         Raises:
-            RuntimeFailure: The query has failed and is not started again.
+            RuntimeFailure: The query has failed and is not started again, or it took too long.
         """
+        give_up = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
         while True:
             try:
-                return self._query.finish_epoch()
+                return self._query.finish_epoch(timeout_s)
             except RuntimeFailure:  # the query has failed: what is published is safe, not in Spark
+                if timeout_s is not None and (timeout_s := give_up - time.monotonic()) <= 0:
+                    raise
                 if (reason := self.failure() or self._query.lack) is not None:
                     raise RuntimeFailure(reason) from None
                 time.sleep(_LOOK_EVERY_S)

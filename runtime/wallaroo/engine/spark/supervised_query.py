@@ -42,8 +42,8 @@ class Query(Protocol):
     def failure(self) -> Failure | None:
         """Return why it stopped by itself; None while it runs."""
 
-    def finish_epoch(self) -> None:
-        """Wait until Spark has the state as of all that is published."""
+    def finish_epoch(self, timeout_s: float | None = None) -> None:
+        """Wait until Spark has the state as of all that is published, or raise `RuntimeFailure`."""
 
     def stop(self) -> None:
         """Stop it; what is not published is processed again at the next start."""
@@ -215,9 +215,9 @@ class SupervisedQuery:
         """Count failures anew: it has published something, or its code is another one."""
         self._restarts.worked()
 
-    def finish_epoch(self) -> None:
+    def finish_epoch(self, timeout_s: float | None = None) -> None:
         """Wait until Spark has the state as of all that is published."""
-        self._running.finish_epoch()
+        self._running.finish_epoch(timeout_s)
 
     def stop(self) -> None:
         """Stop it."""
@@ -231,7 +231,7 @@ class _NotStarted:
         """See `Query.failure`."""
         return None
 
-    def finish_epoch(self) -> None:
+    def finish_epoch(self, timeout_s: float | None = None) -> None:  # noqa: ARG002
         """See `Query.finish_epoch`."""
         msg = "the query has not started yet"
         raise RuntimeFailure(msg)
