@@ -14,6 +14,7 @@ from kubernetes_validate.utils import all_versions, latest_version
 from tests.charts.harness import (
     CHARTS,
     Helm,
+    Object,
     executor_pod,
     invalid,
     one,
@@ -25,6 +26,7 @@ from wallaroo.cli.check import check
 from wallaroo.cli.driver import driver
 from wallaroo.cli.gateway import gateway
 from wallaroo.cli.repartition import repartition
+from wallaroo.cli.shadow import shadow
 from wallaroo.run.kubernetes.permissions import VERBS
 
 NEWEST = latest_version()
@@ -631,6 +633,34 @@ def test_the_check_before_an_upgrade_loads_the_application_as_the_gateway_does(h
     assert {*context.params["app_args"]} < {*arguments(objects, "-gateway")}
     assert {"name": "more", "emptyDir": {}} in spec["volumes"], "the gateway has the claim"
     assert spec["activeDeadlineSeconds"] < 300, "which helm waits"
+
+
+def test_a_shadow_runs_another_image_where_the_log_and_the_state_are(helm: Helm) -> None:
+    assert not [o for o in helm.objects("word-count") if o["metadata"]["name"].endswith("-shadow")]
+    values = {"args": ["--fast"], "shadow": {"image": {"tag": 2}, "expect": ["Split and Count"]}}
+    spec = pod_spec(helm.objects("word-count", values), "shadow")
+    (container,) = spec["containers"]
+    assert container["image"] == "localhost/word-count:2"
+    command, *rest = container["args"]
+    assert command == "shadow"
+    parameters = shadow.make_context(command, rest).params
+    assert (parameters["app"], parameters["app_args"][-1]) == ("/app", "--fast")
+    assert parameters["expected"] == ("Split and Count",)
+    mounts = {m["mountPath"]: m for m in container["volumeMounts"]}
+    for option in ("state_dir", "snapshot"):
+        assert mounts[str(parameters[option])]["readOnly"]
+    assert _nodes(spec) == ["gateway", "driver"]
+    store = {"storage": {"state": {"uri": "s3a://states/words", "region": "eu-1"}}}
+    spec = pod_spec(helm.objects("word-count", {**values, **store}), "shadow")
+    assert _nodes(spec) == ["gateway"]
+    assert {"name": "AWS_REGION", "value": "eu-1"} in spec["containers"][0]["env"]
+
+
+def _nodes(spec: Object) -> list[str]:
+    """Components on whose nodes a pod has to run."""
+    required = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    labels = [one["labelSelector"]["matchLabels"] for one in required]
+    return [one["app.kubernetes.io/component"] for one in labels]
 
 
 def test_claims_stay_only_when_they_shall(helm: Helm) -> None:

@@ -294,6 +294,21 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
         "storage.state.accessModes has ReadWriteOncePod, and driver and executors share the volume",
     ),
     (
+        {"shadow": {"image": {"tag": "2", "digest": "sha256:1"}}},
+        "shadow.image.tag and shadow.image.digest are both set",
+    ),
+    (
+        {"shadow": {"image": {"repository": "other"}}},
+        "there is no shadow without shadow.image.tag or shadow.image.digest",
+    ),
+    (
+        {
+            "shadow": {"image": {"tag": "2"}},
+            "storage": {"journal": {"accessModes": ["ReadWriteOncePod"]}},
+        },
+        "storage.journal.accessModes has ReadWriteOncePod, and a shadow reads the log",
+    ),
+    (
         {"dashboard": {"enabled": True}},
         "dashboard.enabled is true, and anyone who reaches it could view keys, state and failed",
     ),

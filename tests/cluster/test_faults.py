@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
 import pytest
 
-from tests.cluster.harness import CommandFailedError, Peer, Release, wait_for
+from tests.cluster.harness import TAG, CommandFailedError, Peer, Release, wait_for
 from tests.helpers import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -129,6 +130,29 @@ def test_a_new_driver_takes_over_from_the_old_one(
     result = word_peer.settle()
     print(f"longest time without an output: {result['longest_s']:.1f} s")
     assert word_count.runs(2)
+
+
+def test_new_code_runs_beside_the_old(word_count: Release, word_peer: Peer) -> None:
+    word_peer.settle()
+    before, connects = word_count.lives("gateway", "driver"), word_peer.progress()["connects"]
+    word_count.upgrade("--set", f"shadow.image.tag={TAG}")
+
+    def shadow_says() -> list[str]:
+        with contextlib.suppress(CommandFailedError):  # its container is not there yet
+            for pod in word_count.pods("shadow"):
+                return word_count.cluster.logs(pod["metadata"]["name"]).splitlines()
+        return []
+
+    wait_for("a shadow that is up to date", lambda: "up to date" in "".join(shadow_says()))
+    with Streaming(word_peer):
+        assert not word_count.problems()
+    assert all(" run again, " in line for line in shadow_says()), "something differs"
+    ((_, restarts),) = word_count.lives("shadow").values()
+    assert restarts == 0
+    word_count.upgrade("--set", "shadow.image.tag=")
+    wait_for("no shadow", lambda: not word_count.pods("shadow"))
+    assert word_count.lives("gateway", "driver") == before
+    assert word_peer.progress()["connects"] == connects
 
 
 def test_the_gateway_crashes(word_count: Release, word_peer: Peer) -> None:

@@ -68,103 +68,19 @@ true
 {{/* The pod's spec: dict root, hasState. Where only one node has the state, it runs there. */}}
 {{- define "wallaroo.upgradeCheckSpec" -}}
 {{- $hasState := eq .hasState "true" -}}
-{{- $root := .root -}}
-{{- with $root -}}
-{{- $values := .Values.gateway -}}
-{{- $own := .Values.upgradeCheck -}}
-{{- $place := ternary "driver" "gateway" (and $hasState (eq (include "wallaroo.isOnOneNode" .) "true")) -}}
-{{- $mounts := printf "%s\n%s" (include "wallaroo.tlsMounts" .) (include "wallaroo.kafkaMounts" .) | fromYamlArray -}}
-{{- $mounts = concat (list (dict "name" "tmp" "mountPath" "/tmp")) $mounts $values.extraVolumeMounts -}}
-{{- range ternary (include "wallaroo.stateMount" . | fromYamlArray) list $hasState -}}
-{{- $mounts = append $mounts (merge (dict "readOnly" true) .) -}}
+{{- $own := .root.Values.upgradeCheck -}}
+{{- $place := ternary "driver" "gateway" (and $hasState (eq (include "wallaroo.isOnOneNode" .root) "true")) -}}
+{{- $near := dict "weight" 100 "podAffinityTerm" (include "wallaroo.nodeOf" (dict "root" .root "component" "gateway") | fromYaml) -}}
+{{- $affinity := dict "preferredDuringSchedulingIgnoredDuringExecution" (list $near) -}}{{/* where the image is needed next */}}
+{{- if eq $place "driver" -}}
+{{- $there := include "wallaroo.nodeOf" (dict "root" .root "component" "driver") | fromYaml -}}
+{{- $_ := set $affinity "requiredDuringSchedulingIgnoredDuringExecution" (list $there) -}}
 {{- end -}}
 restartPolicy: Never
 activeDeadlineSeconds: {{ int $own.timeoutSeconds }}
-automountServiceAccountToken: false
-{{ include "wallaroo.anyPod" (dict "root" . "component" $place "tolerations" (index .Values $place).tolerations) }}
-affinity:
-  {{- with (index .Values $place).affinity.nodeAffinity }}
-  nodeAffinity:
-    {{- toYaml . | nindent 4 }}
-  {{- end }}
-  # where the image is needed next
-  podAffinity:
-    {{- if eq $place "driver" }}
-    requiredDuringSchedulingIgnoredDuringExecution:
-      - {{- include "wallaroo.nodeOf" (dict "root" . "component" "driver") | nindent 8 }}
-    {{- end }}
-    preferredDuringSchedulingIgnoredDuringExecution:
-      - weight: 100
-        podAffinityTerm:
-          {{- include "wallaroo.nodeOf" (dict "root" . "component" "gateway") | nindent 10 }}
-{{- with $values.extraInitContainers }}
-initContainers:
-  {{- include "wallaroo.extraContainers" (dict "root" $root "containers" .) | nindent 2 }}
-{{- end }}
-containers:
-  - name: check
-    image: {{ include "wallaroo.image" . }}
-    imagePullPolicy: {{ .Values.image.pullPolicy }}
-    args:
-      - check
-      - /app
-      {{- if $hasState }}
-      - --state-dir={{ include "wallaroo.stateDir" . }}
-      {{- end }}
-      - --
-      {{- with include "wallaroo.addresses" . | trim }}
-      {{- . | nindent 6 }}
-      {{- end }}
-      {{- range concat (include "wallaroo.kafkaOptions" . | fromYamlArray) .Values.args }}
-      - {{ toString . | quote }}
-      {{- end }}
-    {{- $files := include "wallaroo.kafkaFiles" . }}
-    {{- $store := ternary (include "wallaroo.storeEnv" .) "" $hasState }}
-    {{- if or $files $store $values.extraEnv }}
-    env:
-      {{- with $store }}
-      {{- . | nindent 6 }}
-      {{- end }}
-      {{- with $files }}
-      - name: WALLAROO_KAFKA_SETTINGS
-        value: {{ . }}
-      {{- end }}
-      {{- with $values.extraEnv }}
-      {{- toYaml . | nindent 6 }}
-      {{- end }}
-    {{- end }}
-    resources:
-      {{- toYaml $own.resources | nindent 6 }}
-    securityContext:
-      {{- toYaml .Values.securityContext | nindent 6 }}
-    terminationMessagePolicy: FallbackToLogsOnError
-    volumeMounts:
-      {{- toYaml $mounts | nindent 6 }}
-volumes:
-  - name: tmp
-    emptyDir:
-      {{- toYaml $values.tmpVolume | nindent 6 }}
-  {{- with ternary (include "wallaroo.stateVolume" .) "" $hasState }}
-  {{- . | nindent 2 }}
-  {{- end }}
-  {{- if include "wallaroo.kafkaSettings" . }}
-  # the ConfigMap is that of the release before
-  - name: kafka-settings
-    projected:
-      sources:
-        - downwardAPI:
-            items:
-              - path: settings
-                fieldRef: {fieldPath: "metadata.annotations['wallaroo/kafka-settings']"}
-  {{- end }}
-  {{- if and .Values.kafka.enabled .Values.kafka.secretName }}
-  {{- include "wallaroo.secretVolume" (dict "volume" "kafka" "name" .Values.kafka.secretName) | nindent 2 }}
-  {{- end }}
-  {{- with include "wallaroo.tlsVolumes" . | trim }}
-  {{- . | nindent 2 }}
-  {{- end }}
-  {{- range $values.extraVolumes }}
-  - {{ ternary (dict "name" .name "emptyDir" dict) . (or (hasKey . "persistentVolumeClaim") (hasKey . "ephemeral")) | toYaml | nindent 4 | trim }}
-  {{- end }}
-{{- end }}
+{{ include "wallaroo.loadingPod" (dict
+  "root" .root "name" "check" "image" (include "wallaroo.image" .root) "resources" $own.resources
+  "args" (concat (list "check" "/app") (ternary (list (printf "--state-dir=%s" (include "wallaroo.stateDir" .root))) list $hasState))
+  "hasState" $hasState "place" $place "affinity" $affinity
+) }}
 {{- end }}

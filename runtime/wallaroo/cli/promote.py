@@ -11,6 +11,7 @@ from wallaroo.cli.saved_state import check_loaded, entities, log_of_application,
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
+from wallaroo.observability import logs
 from wallaroo.run.promotion import promote as request
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.user_output import reserved_stdout
@@ -56,6 +57,7 @@ def _check_entities(application: Application, state_dir: Path) -> None:
     if not StateDirectory.has_state(state_dir):
         msg = f"{state_dir} has the log alone; name the place of the state with --snapshot"
         raise UsageError(msg)
+    logs.configure("info")  # without what Java prints when it starts
     with saved_state(application, state_dir, state_dir, published=False) as saved:
         count = sum(1 for _ in saved.entities())
     check_loaded(saved.unloaded, "cannot be loaded by the new code")

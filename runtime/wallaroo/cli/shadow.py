@@ -162,7 +162,8 @@ class _Live:
         self._reported: set[Kind | str | None] = set()
         """Kinds of differences and names of sinks that were reported; None for dead letters."""
         self._look_at = 0.0
-        self._tell_at = time.monotonic() + _TELL_S
+        self._tell_at: float | None = None
+        """When to tell of the progress; None until it is up to date for the first time."""
         self._behind_s = 0.0
         self._shown = 0
         """Characters of the line on the terminal."""
@@ -253,7 +254,7 @@ class _Live:
             self.end()
             click.echo(line, nl=False, err=True)
             self._shown = len(line)
-        elif now >= self._tell_at:
+        elif not self.is_behind if self._tell_at is None else now >= self._tell_at:
             self._tell_at = now + _TELL_S
             click.echo(line, err=True)
 
