@@ -649,18 +649,20 @@ def test_a_shadow_runs_another_image_where_the_log_and_the_state_are(helm: Helm)
     mounts = {m["mountPath"]: m for m in container["volumeMounts"]}
     for option in ("state_dir", "snapshot"):
         assert mounts[str(parameters[option])]["readOnly"]
-    assert _nodes(spec) == ["gateway", "driver"]
+    affinity = spec["affinity"]["podAffinity"]
+    required = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert [_component(one) for one in required] == ["gateway"], "more would have to be one pod"
+    (preferred,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert _component(preferred["podAffinityTerm"]) == "driver"
     store = {"storage": {"state": {"uri": "s3a://states/words", "region": "eu-1"}}}
     spec = pod_spec(helm.objects("word-count", {**values, **store}), "shadow")
-    assert _nodes(spec) == ["gateway"]
+    assert "preferredDuringSchedulingIgnoredDuringExecution" not in spec["affinity"]["podAffinity"]
     assert {"name": "AWS_REGION", "value": "eu-1"} in spec["containers"][0]["env"]
 
 
-def _nodes(spec: Object) -> list[str]:
-    """Components on whose nodes a pod has to run."""
-    required = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    labels = [one["labelSelector"]["matchLabels"] for one in required]
-    return [one["app.kubernetes.io/component"] for one in labels]
+def _component(term: Object) -> str:
+    """The component to whose node a term of pod affinity refers."""
+    return str(term["labelSelector"]["matchLabels"]["app.kubernetes.io/component"])
 
 
 def test_claims_stay_only_when_they_shall(helm: Helm) -> None:

@@ -43,6 +43,7 @@ SMALL: Mapping[str, Any] = {
         "readinessProbe": _SOON,
     },
     "executor": {"cpuRequest": "100m", "memory": "512m", "memoryOverhead": "512m"},
+    "shadow": {"resources": {"requests": {"cpu": "50m", "memory": "128Mi"}}},
     "storage": {"journal": {"size": "4Gi"}, "state": {"size": "1Gi"}},
 }
 """Values that let four workers run beside each other on a small node, and tell of them soon."""

@@ -134,7 +134,7 @@ def test_a_new_driver_takes_over_from_the_old_one(
 
 def test_new_code_runs_beside_the_old(word_count: Release, word_peer: Peer) -> None:
     word_peer.settle()
-    before, connects = word_count.lives("gateway", "driver"), word_peer.progress()["connects"]
+    before = word_count.lives("gateway", "driver")
     word_count.upgrade("--set", f"shadow.image.tag={TAG}")
 
     def shadow_says() -> list[str]:
@@ -152,7 +152,6 @@ def test_new_code_runs_beside_the_old(word_count: Release, word_peer: Peer) -> N
     word_count.upgrade("--set", "shadow.image.tag=")
     wait_for("no shadow", lambda: not word_count.pods("shadow"))
     assert word_count.lives("gateway", "driver") == before
-    assert word_peer.progress()["connects"] == connects
 
 
 def test_the_gateway_crashes(word_count: Release, word_peer: Peer) -> None:

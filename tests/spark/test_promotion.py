@@ -103,15 +103,17 @@ def _refuse_what_does_not_work(tmp_path: Path, state: Path) -> None:
 def _go_back_from_code_that_ends_its_processes(
     tmp_path: Path, state: Path, running: BackgroundRun
 ) -> None:
-    ends = version(tmp_path / "ends", "ends")
+    ends, kills = version(tmp_path / "ends", "ends"), version(tmp_path / "kills", "kills")
     with (ends / "application.py").open("a") as file:
         file.write(ENDS)
-    refused = promote(ends, state)
-    assert refused.returncode == 1
-    assert "the run continues with its previous code" in refused.stderr
-    assert "ended with exit code 9" in refused.stderr
-    (event,) = told(running, "gone back to the previous code")
-    assert "ended with exit code 9" in event["reason"]
+    change(kills, "total.messages += 1", "__import__('os')._exit(9)")
+    for new in (ends, kills):
+        refused = promote(new, state)
+        assert refused.returncode == 1
+        assert "the run continues with its previous code" in refused.stderr
+        assert "ended with exit code 9" in refused.stderr
+    for event in told(running, "gone back to the previous code"):
+        assert "ended with exit code 9" in event["reason"]
 
 
 def test_a_run_that_ends_meanwhile_is_told_of(tmp_path: Path) -> None:

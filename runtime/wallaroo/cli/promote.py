@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import click
 
 from wallaroo.cli.options import SNAPSHOT, STATE_DIR_OF_APP
-from wallaroo.cli.saved_state import check_loaded, entities, log_of_application, saved_state
+from wallaroo.cli.saved_state import (
+    check_loaded,
+    check_unused,
+    entities,
+    log_of_application,
+    saved_state,
+)
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.observability import logs
+from wallaroo.run.promotion import Request
 from wallaroo.run.promotion import promote as request
 from wallaroo.run.state.directory import StateDirectory
-from wallaroo.run.user_output import reserved_stdout
+from wallaroo.run.user_output import empty_stdin, reported_exits, reserved_stdout
 
 
 @click.command()
@@ -33,15 +41,17 @@ def promote(
     loaded, does not fit the state or fails at once, the run continues with its previous code, and
     the exit code is 1.
 
-    Without APP ARGS, the new code gets those that the run was started with. The next start of
-    `wallaroo run` takes the code that it names: name the new code there, or replace the old code
-    with it.
+    Without APP ARGS, the new code gets those that the run was started with; APP ARGS take the place
+    of all of them, addresses included. Ctrl-C withdraws a request that the run has not taken yet.
+    The next start of `wallaroo run` takes the code that it names: name the new code there, or
+    replace the old code with it.
 
     \b
     Example:
       wallaroo promote new/orders.py --state-dir .wallaroo/orders
     """  # noqa: D301  (click reads \b)
-    with reserved_stdout():
+    _check_name(app)
+    with reserved_stdout(), empty_stdin(), reported_exits():
         application, log = log_of_application(app, app_args, state_dir)
         _check_entities(application, snapshot or log.parent)
     promote_to(app, log.parent, app_args)
@@ -59,27 +69,51 @@ def _check_entities(application: Application, state_dir: Path) -> None:
         raise UsageError(msg)
     logs.configure("info")  # without what Java prints when it starts
     with saved_state(application, state_dir, state_dir, published=False) as saved:
-        count = sum(1 for _ in saved.entities())
+        counts = Counter(name for name, _, _ in saved.entities())
     check_loaded(saved.unloaded, "cannot be loaded by the new code")
-    click.echo(f"the new code loads {entities(count)}", err=True)
+    check_unused(application, state_dir, saved.others, counts)
+    if saved.commit is None:
+        click.echo("there is no checkpoint yet whose entities could be loaded", err=True)
+    else:
+        click.echo(f"the new code loads {entities(counts.total())}", err=True)
+
+
+def _check_name(app: str) -> None:
+    """Refuse a module.
+
+    Raises:
+        UsageError: *app* is one.
+    """
+    if ApplicationRef(app).directory is None:
+        msg = f"{app} is a module, or is not there; name a directory or a .py file"
+        raise UsageError(msg)
 
 
 def promote_to(app: str, state_dir: Path, app_args: tuple[str, ...] = ()) -> None:
-    """Let the run with the state in *state_dir* go on as *app*, and say so.
+    """Let the run with the state in *state_dir* continue as *app*, and say so.
 
     Raises:
         UsageError: There is no such run.
-        RuntimeFailure: It goes on as before.
+        RuntimeFailure: It continues as before.
     """
-    reference = ApplicationRef(app)
-    if reference.directory is None:
-        msg = f"{app} is a module; name its directory or its .py file instead"
-        raise UsageError(msg)
+    _check_name(app)
+    is_taken = False
+
+    def waits() -> None:
+        click.echo("waiting for the run, which is starting or tries other code", err=True)
 
     def taken() -> None:
+        nonlocal is_taken
+        is_taken = True
         click.echo("the run tries the new code", err=True)
 
-    answer = request(state_dir.resolve(), reference.absolute().app, app_args, taken)
+    asked = Request(ApplicationRef(app).absolute().app, app_args)
+    try:
+        answer = request(state_dir.resolve(), asked, waits, taken)
+    except KeyboardInterrupt:
+        if is_taken:
+            click.echo("the run may continue with the new code: its log says whether", err=True)
+        raise
     if answer.problem is not None:
         msg = f"not promoted, and the run continues with its previous code: {answer.problem}"
         raise RuntimeFailure(msg)

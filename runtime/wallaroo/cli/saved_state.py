@@ -183,6 +183,36 @@ def check_loaded(problems: Sequence[object], effect: str) -> None:
         raise RuntimeFailure(msg)
 
 
+def check_unused(
+    application: Application, state_dir: Path, others: Counter[str], counts: Counter[str]
+) -> Counter[str]:
+    """Check that no state of *application* may be one that had another name.
+
+    Args:
+        application: The application.
+        state_dir: Its state.
+        others: Numbers of entities of states that it does not have.
+        counts: Numbers of the others.
+
+    Returns:
+        Numbers of entities that it leaves unused.
+
+    Raises:
+        UsageError: A state is new, and another one is not used any more.
+    """
+    unused = +others
+    new = application.partitions.keys() - counts.keys() - known_states(state_dir)
+    for name in sorted(unused) if new else ():
+        empty = " and ".join(map(repr, sorted(new)))
+        msg = (
+            f"state {name!r} in {state_dir} has {entities(unused[name])}, and the application has "
+            f"no state of that name: the next start would leave them unused and begin {empty} "
+            f"empty; if only the name has changed, call it {name!r} again"
+        )
+        raise UsageError(msg)
+    return unused
+
+
 def next_start_lines(application: Application, state_dir: Path, directory: Path) -> Iterator[str]:
     """Load all entities in *state_dir*, and say what the next start does with them.
 
@@ -207,16 +237,7 @@ def next_start_lines(application: Application, state_dir: Path, directory: Path)
     with saved_state(application, state_dir, directory, published=has_log) as saved:
         counts = Counter(name for name, _, _ in saved.entities())
     check_loaded(saved.unloaded, "cannot be loaded")
-    unused = +saved.others
-    new = application.partitions.keys() - counts.keys() - known_states(state_dir)
-    for name in sorted(unused) if new else ():
-        empty = " and ".join(map(repr, sorted(new)))
-        msg = (
-            f"state {name!r} in {state_dir} has {entities(unused[name])}, and the application has "
-            f"no state of that name: the next start would leave them unused and begin {empty} "
-            f"empty; if only the name has changed, call it {name!r} again"
-        )
-        raise UsageError(msg)
+    unused = check_unused(application, state_dir, saved.others, counts)
     since = "" if has_log else f", as of its last checkpoint, because {log} is not here"
     yield f"the next start with {state_dir}{since}:"
     migrated = saved.migrated()

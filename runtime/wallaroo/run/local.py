@@ -208,7 +208,9 @@ class LocalRun(Lifecycle):
             failure = self._failure_of_others() or self._after_going_back(self._engine.failure())
             if failure is not None:
                 return failure
-            self._other_code.look()
+            if self._reloader is not None:
+                self._reloader.look()
+            self._promoter.look()
             if self._pause.since is not None:
                 continue
             if not self._settings.until_done:
@@ -336,7 +338,8 @@ class LocalRun(Lifecycle):
 
     def _after_going_back(self, failure: str | None) -> str | None:
         """*failure* of the engine, unless the run goes on with the code before."""
-        if failure is not None and self._switch.is_on_trial and not self._engine.has_published:
+        fails = failure is not None or self._switch.failure_on_trial() is not None
+        if fails and self._switch.is_on_trial and not self._engine.has_published:
             restore(self._state.path, self._classes)
         return self._switch.go_back(failure)
 
@@ -392,15 +395,21 @@ class LocalRun(Lifecycle):
         trial = Trial.of(self._settings, application.name, state.path)
         reference, stops = self._settings.engine.application, self._signals.received.wait
         self._switch = switch = CodeSwitch(
-            reference, scratch, self._load, self._go_on, lambda: self._engine.has_ended_epoch
+            reference,
+            scratch,
+            self._load,
+            self._go_on,
+            lambda: self._engine.has_ended_epoch,
+            lambda: self._engine.restarts(),  # noqa: PLW0108  (there is no engine yet)
         )
+        self._reloader: Reloader | None = None
         if self._settings.reload:
             switch.application = switch.frozen(trial.application, files)
-            self._other_code: Reloader | Promoter = Reloader(trial, files, switch, stops)
-            return
-        promotions = Promotions(state.directory)
+            self._reloader = Reloader(trial, files, switch, stops)
+        promotions, master = Promotions(state.directory), self._settings.engine.master
         self._stack.callback(promotions.close)
-        self._other_code = Promoter(trial, self._settings.engine.master, promotions, switch, stops)
+        reloads = self._settings.reload
+        self._promoter = Promoter(trial, master, promotions, switch, stops, reloads=reloads)
 
     def _go_on(self, reference: ApplicationRef, application: Application) -> None:
         """Let the run go on as *application*.

@@ -1,4 +1,4 @@
-"""Lets a run go on with other code when that is requested."""
+"""Lets a run continue with other code when that is requested."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class Promoter:
         trial: How the application is checked.
         master: Spark's master.
         promotions: Where requests come from.
-        switch: Lets the run go on with other code.
+        switch: Lets the run continue with other code.
         stops: Waits for so many seconds; returns whether the run is to stop.
+        reloads: Whether the run follows the files of its application, and refuses requests.
     """
 
     def __init__(
@@ -32,10 +33,12 @@ class Promoter:
         promotions: Promotions,
         switch: CodeSwitch,
         stops: Callable[[float], bool],
+        *,
+        reloads: bool,
     ) -> None:
         self._trial, self._master, self._stops = trial, master, stops
-        self._promotions, self._switch = promotions, switch
-        self._proves: Request | None = None
+        self._promotions, self._switch, self._reloads = promotions, switch, reloads
+        self._proves: tuple[Request, Callable[[Answer], None]] | None = None
         """The request whose code runs, and may still turn out not to work."""
 
     def look(self) -> None:
@@ -46,18 +49,20 @@ class Promoter:
         """
         if self._proves is not None:
             if not self._switch.is_on_trial:
-                self._answer(self._proves, self._switch.failure)
+                _tell(*self._proves, self._switch.failure)
                 self._proves = None
-        elif (request := self._promotions.next()) is not None:
-            problem = self._problem_with(request)
+        elif (asked := self._promotions.next()) is not None:
+            problem = self._problem_with(asked[0])
             if problem is None:
-                self._proves = request
+                self._proves = asked
             else:
-                self._answer(request, problem)
+                _tell(*asked, problem)
 
     def _problem_with(self, request: Request) -> str | None:
         """Go on with the code of *request*; returns why the run cannot, or None."""
         known = self._trial.application
+        if self._reloads:
+            return f"the run follows the files of {known.app} (--reload): save the new code there"
         application = replace(known, app=request.app, args=request.args or known.args)
         if (problem := code_problem(application, self._master)) is not None:
             return problem
@@ -66,9 +71,10 @@ class Promoter:
             return "the run is stopping"
         return outcome.problem or self._switch.to(application, outcome.files)
 
-    def _answer(self, request: Request, problem: str | None) -> None:
-        if problem is None:
-            log.info("promoted", application=request.app)
-        else:
-            log.error("not promoted", application=request.app, reason=problem)
-        self._promotions.answer(request, Answer(problem))
+
+def _tell(request: Request, answer: Callable[[Answer], None], problem: str | None) -> None:
+    if problem is None:
+        log.info("promoted", application=request.app)
+    else:
+        log.error("not promoted", application=request.app, reason=problem)
+    answer(Answer(problem))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,10 @@ from wallaroo.errors import ApplicationError, UsageError, WallarooError
 from wallaroo.loading.frozen_code import FrozenCode
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
+from wallaroo.system.restarts import Restart
 
+_TRIAL_S = 60.0
+"""Seconds in which an epoch has to end with other code."""
 ADVICE = "the previous code stays in use; correct the new code and save it again"
 
 log = structlog.get_logger("wallaroo")
@@ -44,6 +48,7 @@ class CodeSwitch:
         load: Imports the application of a reference in this process.
         go_on: Lets the run go on with another application, or raises `Refused`.
         is_proven: Returns whether an epoch has ended since.
+        restarts: Returns the last restarts of the query after failures.
     """
 
     def __init__(
@@ -53,8 +58,13 @@ class CodeSwitch:
         load: Callable[[ApplicationRef], Application],
         go_on: Callable[[ApplicationRef, Application], None],
         is_proven: Callable[[], bool],
+        restarts: Callable[[], Sequence[Restart]],
     ) -> None:
-        self._scratch = scratch
+        self._scratch, self._restarts = scratch, restarts
+        self._restarts_before: Sequence[Restart] = ()
+        """Those from before the last switch."""
+        self._until = 0.0
+        """When the trial of the present code ends, by the clock that does not run backwards."""
         self._load, self._go_on, self._is_proven = load, go_on, is_proven
         self._number = 0
         self._before: ApplicationRef | None = None
@@ -71,6 +81,22 @@ class CodeSwitch:
             self._before = None
         return self._before is not None
 
+    def failure_on_trial(self) -> str | None:
+        """Why the present code does not work; None if it does, or is not on trial.
+
+        A query that has failed once would be started again; with other code, that is enough.
+        """
+        if not self.is_on_trial:
+            return None
+        if (restarts := self._restarts()) and restarts != self._restarts_before:
+            return restarts[-1].reason
+        if time.monotonic() > self._until:
+            return (
+                f"no epoch has ended with it within {_TRIAL_S:.0f} s: a step is slow or hangs, or "
+                "Spark cannot save the state"
+            )
+        return None
+
     def to(self, application: ApplicationRef, files: Mapping[str, bytes]) -> str | None:
         """Go on with the code of *application*; returns why the run cannot, or None.
 
@@ -82,6 +108,7 @@ class CodeSwitch:
             RuntimeFailure: The run cannot go on at all.
         """
         reference = self.frozen(application, files)
+        self._restarts_before = self._restarts()
         try:
             self._go_on(reference, self._loaded(reference))
         except Refused as refused:
@@ -89,10 +116,14 @@ class CodeSwitch:
                 self._load(self.application)  # for look-ups of state
             return str(refused)
         self._before, self.application, self.failure = self.application, reference, None
+        self._until = time.monotonic() + _TRIAL_S
         return None
 
     def go_back(self, failure: str | None) -> str | None:
-        """Go on with the code before, if *failure* has ended the present one while on trial.
+        """Go on with the code before, if the present one has failed while on trial.
+
+        Args:
+            failure: What has ended the query for good, if it has.
 
         Returns:
             *failure*, or None if the run goes on.
@@ -100,16 +131,17 @@ class CodeSwitch:
         Raises:
             RuntimeFailure: The run cannot go on at all.
         """
-        if failure is None or not self.is_on_trial:
+        found = failure or self.failure_on_trial()
+        if found is None or not self.is_on_trial:
             return failure
         assert self._before is not None
         before, self._before = self._before, None
         try:
             self._go_on(before, self._loaded(before))
         except Refused as refused:
-            return f"{failure}; and the code before does not work any more: {refused}"
-        self.application, self.failure = before, failure
-        log.error("gone back to the previous code", reason=failure)
+            return f"{found}; and the code before does not work any more: {refused}"
+        self.application, self.failure = before, found
+        log.error("gone back to the previous code", reason=found)
         return None
 
     def frozen(self, application: ApplicationRef, files: Mapping[str, bytes]) -> ApplicationRef:
