@@ -135,5 +135,8 @@ def test_the_commands_do_what_the_page_says(shop: Shop) -> None:
     shop.call("cp -a /var/backups/shop")
     with shop.run() as running:
         assert shop.order(running, 1) == [b"nut is 6"]
+        # and the new code again, while it runs
+        assert "promoted: the run continues" in shop.call("wallaroo promote new/shop.py")
+        assert shop.order(running, 1) == [b"nut = 7"]
         assert running.stop() == 0
     assert shop.typed == set(COMMANDS)
