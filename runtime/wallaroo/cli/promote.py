@@ -73,7 +73,7 @@ def _check_entities(application: Application, state_dir: Path) -> None:
     check_loaded(saved.unloaded, "cannot be loaded by the new code")
     check_unused(application, state_dir, saved.others, counts)
     if saved.commit is None:
-        click.echo("there is no checkpoint yet whose entities could be loaded", err=True)
+        click.echo("there is no checkpoint yet, and so no entity to load", err=True)
     else:
         click.echo(f"the new code loads {entities(counts.total())}", err=True)
 
@@ -93,7 +93,7 @@ def promote_to(app: str, state_dir: Path, app_args: tuple[str, ...] = ()) -> Non
     """Let the run with the state in *state_dir* continue as *app*, and say so.
 
     Raises:
-        UsageError: There is no such run.
+        UsageError: No run uses *state_dir*.
         RuntimeFailure: It continues as before.
     """
     _check_name(app)

@@ -205,7 +205,7 @@ class LocalRun(Lifecycle):
             What failed; None if nothing did.
         """
         while not self._signals.received.wait(CHECK_INTERVAL_S):
-            failure = self._failure_of_others() or self._after_going_back(self._engine.failure())
+            failure = self._failure_of_others() or self._switch.go_back(self._engine.failure())
             if failure is not None:
                 return failure
             if self._reloader is not None:
@@ -336,12 +336,10 @@ class LocalRun(Lifecycle):
             return "a process did not respond to the stop"
         return self._gateway.failure or self._input.failure
 
-    def _after_going_back(self, failure: str | None) -> str | None:
-        """*failure* of the engine, unless the run goes on with the code before."""
-        fails = failure is not None or self._switch.failure_on_trial() is not None
-        if fails and self._switch.is_on_trial and not self._engine.has_published:
+    def _restore_classes(self) -> None:
+        """Restore the record of the state's classes, unless entities may be of the present code."""
+        if not self._engine.has_published:
             restore(self._state.path, self._classes)
-        return self._switch.go_back(failure)
 
     def _collect_logs(self, scratch: Path) -> None:
         """Log what the processes of this run log and print."""
@@ -401,6 +399,7 @@ class LocalRun(Lifecycle):
             self._go_on,
             lambda: self._engine.has_ended_epoch,
             lambda: self._engine.restarts(),  # noqa: PLW0108  (there is no engine yet)
+            self._restore_classes,
         )
         self._reloader: Reloader | None = None
         if self._settings.reload:

@@ -1,8 +1,8 @@
 """Requests to a running application to continue with other code: files in its state directory.
 
-Whoever can write there can make one, and nobody else: the directory is its user's. Each request is
-a file of its own, locked by whoever waits for the answer. So a request is withdrawn with the
-process that made it, and nothing that is left over has an effect.
+Only those who can write to the directory can make one. Each request is a file of its own, locked
+by the process that waits for the answer: it lapses when that process ends, and leftovers have no
+effect.
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ class CodeSwitch:
         go_on: Lets the run go on with another application, or raises `Refused`.
         is_proven: Returns whether an epoch has ended since.
         restarts: Returns the last restarts of the query after failures.
+        undo: Undoes what `go_on` has noted of the state, before the run goes back.
     """
 
     def __init__(
@@ -59,8 +60,9 @@ class CodeSwitch:
         go_on: Callable[[ApplicationRef, Application], None],
         is_proven: Callable[[], bool],
         restarts: Callable[[], Sequence[Restart]],
+        undo: Callable[[], None],
     ) -> None:
-        self._scratch, self._restarts = scratch, restarts
+        self._scratch, self._restarts, self._undo = scratch, restarts, undo
         self._restarts_before: Sequence[Restart] = ()
         """Those from before the last switch."""
         self._until = 0.0
@@ -81,13 +83,11 @@ class CodeSwitch:
             self._before = None
         return self._before is not None
 
-    def failure_on_trial(self) -> str | None:
-        """Why the present code does not work; None if it does, or is not on trial.
+    def _failure_on_trial(self) -> str | None:
+        """Why the present code, which is on trial, does not work; None if it does.
 
         A query that has failed once would be started again; with other code, that is enough.
         """
-        if not self.is_on_trial:
-            return None
         if (restarts := self._restarts()) and restarts != self._restarts_before:
             return restarts[-1].reason
         if time.monotonic() > self._until:
@@ -131,11 +131,11 @@ class CodeSwitch:
         Raises:
             RuntimeFailure: The run cannot go on at all.
         """
-        found = failure or self.failure_on_trial()
-        if found is None or not self.is_on_trial:
+        if not self.is_on_trial or (found := failure or self._failure_on_trial()) is None:
             return failure
         assert self._before is not None
         before, self._before = self._before, None
+        self._undo()
         try:
             self._go_on(before, self._loaded(before))
         except Refused as refused:
