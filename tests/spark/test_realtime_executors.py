@@ -76,7 +76,9 @@ def test_executors_reach_the_gateway_by_tls_and_what_is_killed_loses_nothing(
             assert not [one for one in parts if token in str((one.environ(), one.cmdline()))]
         os.kill(first[0], signal.SIGKILL)
         failed = running.wait_for_event("query restarts", PATIENCE_S)
-        assert re.search("the process of .* was killed by SIGKILL", failed["reason"])
+        # the latter if Spark takes longer than 3 s to say so, as on an overloaded machine
+        known = "the process of .* was killed by SIGKILL|the gateway has cut off the query"
+        assert re.search(known, failed["reason"])
         send(running.sources[SOURCE], lines)
         receiver.wait_for(100 * rounds)
         assert len(forked(running)) == 3
