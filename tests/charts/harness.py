@@ -203,8 +203,7 @@ def pod_spec(objects: list[Object], component: str) -> Object:
     (found,) = (
         o["spec"]["template"]["spec"]
         for o in objects
-        if o["kind"] in {"StatefulSet", "Deployment"}
-        and o["metadata"]["name"].endswith(f"-{component}")
+        if o["kind"] == "Deployment" and o["metadata"]["name"].endswith(f"-{component}")
     )
     spec: Object = found
     return spec

@@ -83,7 +83,7 @@ def checks(objects: list[Object]) -> list[Object]:
 
 
 def test_an_upgrade_checks_what_the_release_does_not_run_yet(render: Render) -> None:
-    gateway = one(render({}), "StatefulSet", "-gateway")
+    gateway = one(render({}), "Deployment", "-gateway")
     old: list[dict[str, Any]] = [{"workers": 3}, {"image": {"tag": "0.1.0"}}, {"args": []}]
     new: list[dict[str, Any]] = [
         {"image": {"tag": "0.2.0"}},
@@ -102,7 +102,7 @@ def test_settings_of_topics_are_checked_as_the_upgrade_will_have_them(render: Re
         topics = {"enabled": True, "secretName": "mine"}
         return {"kafka": {**topics, "settings": {"compression.type": compression}}}
 
-    gateway = one(render(values("zstd")), "StatefulSet", "-gateway")
+    gateway = one(render(values("zstd")), "Deployment", "-gateway")
     assert not checks(render(values("zstd"), gateway=gateway))
     (found,) = checks(render(values("gzip"), gateway=gateway))
     assert found["metadata"]["annotations"]["wallaroo/kafka-settings"] == "compression.type=gzip\n"
@@ -126,7 +126,7 @@ def checked_state(check: Object) -> str | None:
 
 def test_an_upgrade_checks_the_state_where_the_driver_has_it(render: Render) -> None:
     before = render({})
-    gateway, pod = one(before, "StatefulSet", "-gateway"), {"driver": running(before)}
+    gateway, pod = one(before, "Deployment", "-gateway"), {"driver": running(before)}
     new: dict[str, Any] = {
         "image": {"tag": "0.2.0"},
         "driver": {"nodeSelector": {"disk": "fast"}, "surge": False},
@@ -167,15 +167,24 @@ def test_an_upgrade_checks_the_state_where_the_driver_has_it(render: Render) -> 
         },
     ],
 )
-def test_a_driver_moves_from_the_node_of_its_volume_only_when_the_old_one_has_ended(
-    render: Render, moves: dict[str, Any]
+@pytest.mark.parametrize("part", ["driver", "gateway"])
+def test_a_pod_moves_from_the_node_of_its_volume_only_when_the_old_one_has_ended(
+    render: Render, part: str, moves: dict[str, Any]
 ) -> None:
+    def there(values: dict[str, Any]) -> dict[str, Any]:
+        found = one(render(values), "Deployment", f"-{part}")
+        return {part: {**found, "status": {"readyReplicas": 1}}}
+
+    here = there({})
+    with pytest.raises(RefusedError, match=rf"Set {part}\.surge=false in this upgrade to move it"):
+        render({part: moves}, **here)
+    assert render({part: {**moves, "surge": False}}, **here)
+    assert render({part: moves}, **there({part: moves}))
+
+
+def test_a_driver_without_a_volume_of_its_own_node_moves_at_any_time(render: Render) -> None:
+    moves = {"nodeSelector": {"disk": "fast"}}
     here = {"driver": running(render({}))}
-    with pytest.raises(RefusedError, match=r"Set driver\.surge=false in this upgrade to move it"):
-        render({"driver": moves}, **here)
-    assert render({"driver": {**moves, "surge": False}}, **here)
-    moved = {"driver": running(render({"driver": moves}))}
-    assert render({"driver": moves}, **moved)
     shared: dict[str, Any] = {"storage": {"state": {"accessModes": ["ReadWriteMany"]}}}
     assert render({"driver": moves, **shared}, **here)
 
@@ -185,7 +194,7 @@ def test_an_upgrade_checks_the_state_on_an_object_store(render: Render) -> None:
         "storage": {"state": {"uri": "s3a://states/shop", "credentialsSecret": "store"}}
     }
     before = render(values)
-    gateway, pod = one(before, "StatefulSet", "-gateway"), {"driver": running(before)}
+    gateway, pod = one(before, "Deployment", "-gateway"), {"driver": running(before)}
     (check,) = checks(render({**values, "args": ["--fast"]}, gateway=gateway, **pod))
     assert checked_state(check) == "s3a://states/shop"
     (container,) = check["spec"]["containers"]
@@ -207,7 +216,7 @@ def test_an_upgrade_checks_no_state_that_the_driver_does_not_have(
 ) -> None:
     before = render({})
     gateway, pod = (
-        one(before, "StatefulSet", "-gateway"),
+        one(before, "Deployment", "-gateway"),
         {"driver": running(before, ready=ready)},
     )
     (check,) = checks(render({"args": ["--fast"], **values}, gateway=gateway, **pod))
@@ -217,7 +226,7 @@ def test_an_upgrade_checks_no_state_that_the_driver_does_not_have(
 
 def test_nothing_is_checked_twice_whether_the_driver_is_ready(render: Render) -> None:
     before = render({})
-    gateway = one(before, "StatefulSet", "-gateway")
+    gateway = one(before, "Deployment", "-gateway")
     for ready in (True, False):
         pod = {"driver": running(before, ready=ready)}
         assert not checks(render({}, gateway=gateway, **pod))
@@ -233,7 +242,7 @@ def test_a_check_that_failed_goes_with_the_release(render: Render) -> None:
     (check,) = checks(render({}, gateway={"metadata": {"uid": uid}}))
     (owner,) = check["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == (
-        "StatefulSet",
+        "Deployment",
         "market-spread-gateway",
         uid,
     )

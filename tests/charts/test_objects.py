@@ -63,7 +63,7 @@ CASES: dict[str, dict[str, Any]] = {
         "workers": 3,
         "imagePullSecrets": [{"name": "registry"}],
         "commonLabels": {"cost": "42"},
-        "gateway": POD_OPTIONS,
+        "gateway": POD_OPTIONS | {"surge": False},
         "driver": POD_OPTIONS,
         "executor": POD_OPTIONS | {"cpuLimit": "2", "ephemeralStorage": "2Gi"},
         "storage": {"state": {"accessModes": ["ReadWriteMany"]}},
@@ -338,13 +338,9 @@ def test_what_cannot_be_changed_is_that_of_the_chart_before(
 ) -> None:
     before = yaml.safe_load(Path(__file__).with_name("immutable.yaml").read_text())
     now = {
-        f"{o['kind']} {o['metadata']['name']}": {
-            field: o["spec"][field]
-            for field in ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates")
-            if field in o["spec"]
-        }
+        f"{o['kind']} {o['metadata']['name']}": {"selector": o["spec"]["selector"]}
         for o in helm.objects(chart, values, release="r")
-        if o["kind"] in {"StatefulSet", "Deployment"}
+        if o["kind"] == "Deployment"
     }
     assert now.items() <= before[chart].items()
 
@@ -590,11 +586,15 @@ def test_the_gateway_prefers_another_node_than_the_drivers_unless_values_say_whe
     def affinity(values: dict[str, Any], part: str = "gateway") -> Any:
         return spec_of(helm.objects("word-count", {part: values}), part).get("affinity")
 
-    assert affinity({}) == {"podAntiAffinity": apart("driver")}
-    assert affinity({"affinity": {"podAntiAffinity": {}}}) == {"podAntiAffinity": {}}
-    # it takes over where the state is
-    same = {"requiredDuringSchedulingIgnoredDuringExecution": [node_of("driver")]}
-    assert affinity({}, "driver") == {"podAffinity": same}
+    def with_the_old(part: str) -> Any:
+        return {"requiredDuringSchedulingIgnoredDuringExecution": [node_of(part)]}
+
+    # each takes over where its volume is
+    same = with_the_old("gateway")
+    assert affinity({}) == {"podAffinity": same, "podAntiAffinity": apart("driver")}
+    anywhere: dict[str, Any] = {"podAntiAffinity": {}}
+    assert affinity({"affinity": anywhere}) == {"podAffinity": same, **anywhere}
+    assert affinity({}, "driver") == {"podAffinity": with_the_old("driver")}
     assert affinity({"surge": False}, "driver") is None
 
 
@@ -818,10 +818,8 @@ def test_a_drain_passes_the_budgets_unless_values_say_that_it_waits(helm: Helm) 
 
 def test_the_longest_name_leaves_room_for_all_that_comes_behind_it(helm: Helm) -> None:
     objects = helm.objects("word-count", {"fullnameOverride": "n" * 40})
-    revision = "-1234567890"  # what a StatefulSet adds for a label of its pods
     for found in objects:
-        behind = revision if found["kind"] == "StatefulSet" else ""
-        assert len(found["metadata"]["name"] + behind) <= 63
+        assert len(found["metadata"]["name"]) <= 63
 
 
 def test_fractions_may_be_text_as_helm_takes_them_from_its_command_line(helm: Helm) -> None:
@@ -899,3 +897,14 @@ def test_a_new_driver_starts_beside_the_old_one_unless_values_say_otherwise(
     # the epoch's end takes 20 s, and Spark's end some
     assert options["successor_patience"] == (80.0 if takes_over else 0.0)
     assert spec["template"]["spec"]["terminationGracePeriodSeconds"] == 120
+
+
+@pytest.mark.parametrize("surge", [True, False])
+def test_a_new_gateway_starts_beside_the_old_one_unless_values_say_otherwise(
+    helm: Helm, surge: bool
+) -> None:
+    objects = helm.objects("market-spread", {"gateway": {"surge": surge}})
+    spec = one(objects, "Deployment", "-gateway")["spec"]
+    assert spec["strategy"]["type"] == ("RollingUpdate" if surge else "Recreate")
+    # with a container that starts again while a new pod already waits, too
+    assert "--take-over" in arguments(objects, "-gateway")

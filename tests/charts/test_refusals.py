@@ -90,6 +90,16 @@ DEPENDENT: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {
+            "gateway": {
+                "topologySpreadConstraints": [
+                    {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "topologyKey": "zone"}
+                ]
+            }
+        },
+        "gateway.topologySpreadConstraints keeps gateways apart, and a new gateway starts on the",
+    ),
+    (
+        {
             "driver": {
                 "topologySpreadConstraints": [
                     {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "topologyKey": "zone"}

@@ -72,6 +72,7 @@ GATEWAY_ARGUMENTS = {
     "--listen-tls-cert": "api.pem",
     "--listen-tls-key": "api.key",
     "--health": "[::1]:7980",
+    "--take-over": "",
     "--function-timeout": "2.5",
     "--dead-letters-mib": "0.5",
     "--dead-letters-days": "1.5",

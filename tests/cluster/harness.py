@@ -295,7 +295,7 @@ class Release:
         return {
             pod["metadata"]["name"]: (
                 pod["metadata"]["uid"],
-                sum(c["restartCount"] for c in pod["status"]["containerStatuses"]),
+                sum(c["restartCount"] for c in pod["status"].get("containerStatuses", [])),
             )
             for component in components
             for pod in self.pods(component)
@@ -304,7 +304,15 @@ class Release:
     @property
     def driver(self) -> str:
         """The name of the driver's pod; of the ready one, if there is another."""
-        pods = sorted(self.pods("driver"), key=_is_ready)
+        return self._pod("driver")
+
+    @property
+    def gateway(self) -> str:
+        """The same of the gateway."""
+        return self._pod("gateway")
+
+    def _pod(self, component: str) -> str:
+        pods = sorted(self.pods(component), key=_is_ready)
         return str(pods[-1]["metadata"]["name"]) if pods else "none"
 
     def change(self, action: str) -> str:
@@ -362,7 +370,7 @@ class Release:
     def left(self) -> list[str]:
         """All objects of it that there are."""
         kinds = (
-            "pods,services,statefulsets,deployments,configmaps,secrets,serviceaccounts,roles,"
+            "pods,services,deployments,configmaps,secrets,serviceaccounts,roles,"
             "rolebindings,persistentvolumeclaims,networkpolicies,poddisruptionbudgets"
         )
         told = self.cluster.kubectl("get", kinds, "-o", "name", "-l", f"{_INSTANCE}={self.name}")

@@ -48,7 +48,7 @@ def test_outputs_wait_for_an_address_that_does_not_resolve(
     problem = word_count.problems()
     assert "sink" in problem
     assert "nowhere.invalid:7002: the name does not resolve" in problem
-    assert "does not resolve" in word_count.cluster.logs(f"{word_count.fullname}-gateway-0")
+    assert "does not resolve" in word_count.cluster.logs(word_count.gateway)
     word_count.upgrade("--set", f"outputs[0]={word_peer.address}")
     assert word_peer.settle()["repeated"] == 0
     word_count.wait_until_ready()
@@ -109,23 +109,32 @@ def test_the_driver_crashes(word_count: Release, word_peer: Peer) -> None:
     word_count.wait_until_ready()
 
 
-@pytest.mark.parametrize("event", ["upgrade", "deletion"])
-def test_a_new_driver_takes_over_from_the_old_one(
-    word_count: Release, word_peer: Peer, event: str
+@pytest.mark.parametrize(
+    ("part", "event", "logged"),
+    [
+        ("driver", "upgrade", "taken over"),
+        ("driver", "deletion", "taken over"),
+        ("gateway", "upgrade", "waiting to take over"),
+        ("gateway", "deletion", "ready"),
+    ],
+)
+def test_a_new_pod_takes_over_from_the_old_one(
+    word_count: Release, word_peer: Peer, part: str, event: str, logged: str
 ) -> None:
     word_peer.settle()
-    before = word_count.driver
+    before = word_count.lives(part)
     word_peer.send(ENDLESS, RATE)
     if event == "upgrade":
-        word_count.upgrade("--set-string", "driver.podAnnotations.turn=second")
+        word_count.upgrade("--set-string", f"{part}.podAnnotations.turn=second")
     else:
-        word_count.delete_pods("driver")
+        word_count.delete_pods(part)
 
     def is_over() -> bool:
-        return word_count.is_ready() and word_count.driver != before
+        return word_count.is_ready() and word_count.lives(part) != before
 
-    wait_for("the new driver alone", is_over)
-    assert "taken over" in word_count.cluster.logs(word_count.driver)
+    wait_for(f"the new {part} alone", is_over)
+    (pod,) = word_count.lives(part)
+    assert logged in word_count.cluster.logs(pod)
     word_peer.stop()
     result = word_peer.settle()
     print(f"longest time without an output: {result['longest_s']:.1f} s")
@@ -226,6 +235,20 @@ def test_an_upgrade_to_an_image_that_is_not_there_leaves_the_release_as_it_is(
     word_count.upgrade()
     wait_for("the failed check being gone", lambda: not word_count.problems())
     assert word_count.lives("gateway", "driver") == before
+
+
+def test_a_gateway_that_cannot_start_leaves_the_old_one_in_its_place(
+    word_count: Release, word_peer: Peer
+) -> None:
+    before, connects = word_count.lives("gateway", "driver"), word_peer.progress()["connects"]
+    unchecked = "upgradeCheck.enabled=false,image.tag=none"
+    with Streaming(word_peer):
+        word_count.upgrade("--set", unchecked)
+        wait_for("the new pods' problem", lambda: "image.tag" in word_count.problems())
+    assert before.items() <= word_count.lives("gateway", "driver").items()
+    assert word_peer.progress()["connects"] == connects
+    word_count.upgrade()
+    wait_for("the old pods alone", lambda: word_count.lives("gateway", "driver") == before)
 
 
 def test_an_upgrade_whose_code_cannot_load_the_state_leaves_the_release_as_it_is(

@@ -163,8 +163,8 @@ def test_helm_test_sends_to_the_port_and_looks_at_the_topics(release: Release) -
 def test_the_password_is_in_the_secret_and_in_one_file_of_the_gateway(
     release: Release, broker: Broker
 ) -> None:
-    cluster, gateway = release.cluster, f"{release.fullname}-gateway-0"
-    kinds = "pods,statefulsets,configmaps,events"
+    cluster, gateway = release.cluster, release.gateway
+    kinds = "pods,deployments,configmaps,events"
     shown = [cluster.kubectl("get", kinds, "-o", "json"), json.dumps(release.status())]
     pods = [pod["metadata"]["name"] for pod in release.pods()]
     shown += [cluster.logs(pod) for pod in pods]

@@ -14,8 +14,9 @@ from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.service import Service
+from wallaroo.gateway.internal_api.status import WAITING
 from wallaroo.run import driver_status
-from wallaroo.run.driver_status import HANDED_OVER, WAITING, DriverStatus
+from wallaroo.run.driver_status import HANDED_OVER, DriverStatus
 from wallaroo.wire.chunk_messages import News, Publication
 from wallaroo.wire.records import Tally
 

@@ -78,14 +78,7 @@ metadata:
   {{- include "wallaroo.metadata" (merge (dict "name" "driver") $part) | nindent 2 }}
 spec:
   replicas: {{ ternary 0 1 .Values.stopped }}
-  revisionHistoryLimit: 2
-  strategy:
-    {{- if include "wallaroo.takesOver" . }}
-    type: RollingUpdate
-    rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
-    {{- else }}
-    type: Recreate
-    {{- end }}
+  {{- include "wallaroo.replacement" (include "wallaroo.takesOver" .) | nindent 2 }}
   selector:
     matchLabels:
       {{- include "wallaroo.selectorLabels" $part | nindent 6 }}
@@ -234,6 +227,18 @@ spec:
 {{/* "true" if a new driver starts beside the old one, which a change of the state must not have. */}}
 {{- define "wallaroo.takesOver" -}}
 {{- ternary "true" "" (and .Values.driver.surge (not .Values.repartition)) -}}
+{{- end }}
+
+{{/* How a Deployment of one pod replaces it: beside the old one, if that is true or not empty. */}}
+{{- define "wallaroo.replacement" -}}
+revisionHistoryLimit: 2
+strategy:
+  {{- if . }}
+  type: RollingUpdate
+  rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
+  {{- else }}
+  type: Recreate
+  {{- end }}
 {{- end }}
 
 {{/* Options of all commands that run the application's functions on Spark. */}}

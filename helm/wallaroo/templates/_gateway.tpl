@@ -1,4 +1,7 @@
-{{/* The gateway owns the sources' ports, the journal and the connections to the receivers. */}}
+{{/*
+The gateway owns the sources' ports, the journal and the connections to the receivers. A new one starts
+beside the old one, on the node that has the journal, and takes over once that one has ended.
+*/}}
 {{- define "wallaroo.gateway" -}}
 {{- $part := dict "root" . "component" "gateway" -}}
 {{- $values := .Values.gateway -}}
@@ -76,15 +79,13 @@ spec:
       protocol: TCP
 ---
 apiVersion: apps/v1
-kind: StatefulSet
+kind: Deployment
 metadata:
   {{- $checked := dict "wallaroo/checked" (include "wallaroo.checked" .) }}
   {{- include "wallaroo.metadata" (merge (dict "name" "gateway" "annotations" $checked) $part) | nindent 2 }}
 spec:
   replicas: {{ ternary 0 1 .Values.stopped }}
-  serviceName: {{ include "wallaroo.fullname" . }}-gateway
-  # a pod that never became ready must not block an upgrade that fixes it
-  podManagementPolicy: Parallel
+  {{- include "wallaroo.replacement" $values.surge | nindent 2 }}
   selector:
     matchLabels:
       {{- include "wallaroo.selectorLabels" $part | nindent 6 }}
@@ -114,6 +115,7 @@ spec:
             - --listen-tls-key=/etc/wallaroo/tls/door/tls.key
             {{- end }}
             - --health=0.0.0.0:7980
+            - --take-over
             - --function-timeout={{ .Values.functionTimeoutSeconds }}
             - --journal-limit-gib={{ $values.journalLimitGiB }}
             - --keep-messages-gib={{ $values.keepMessagesGiB }}

@@ -24,7 +24,7 @@ root, send (commands that send to the sources' ports on 127.0.0.1).
 
 1. Wait until it is ready:
 
-   kubectl -n {{ $namespace }} rollout status statefulset/{{ $fullname }}-gateway
+   kubectl -n {{ $namespace }} rollout status deployment/{{ $fullname }}-gateway
    kubectl -n {{ $namespace }} rollout status deployment/{{ $fullname }}-driver
 {{- if .Values.sources }}
 

@@ -77,20 +77,28 @@ topologyKey: kubernetes.io/hostname
 {{/*
 Affinity of a component: dict root, component. Executors share the state with the driver, and a driver
 with the one that it takes over from: if only one node has it, they run on the driver's node; otherwise,
-they spread. The gateway prefers another node, so that messages are accepted when the driver's node fails.
+they spread. A gateway runs on the node of the one that it takes over from, which has the journal. It
+prefers another node than the driver's, so that messages are accepted when that one fails.
 */}}
 {{- define "wallaroo.affinity" -}}
 {{- $affinity := deepCopy (index .root.Values .component).affinity -}}
 {{- $oneNode := include "wallaroo.isOnOneNode" .root | eq "true" -}}
-{{- $other := ternary "driver" "executor" (or (eq .component "gateway") $oneNode) -}}
-{{- $there := include "wallaroo.nodeOf" (dict "root" .root "component" $other) | fromYaml -}}
-{{- $joins := eq .component "executor" | or (and (eq .component "driver") (include "wallaroo.takesOver" .root)) -}}
-{{- if and $joins $oneNode -}}
+{{- $joined := "" -}}
+{{- if eq .component "gateway" -}}
+{{- $joined = "gateway" -}}
+{{- else if and $oneNode (or (eq .component "executor") (include "wallaroo.takesOver" .root)) -}}
+{{- $joined = "driver" -}}
+{{- end -}}
+{{- with $joined -}}
+{{- $there := include "wallaroo.nodeOf" (dict "root" $.root "component" .) | fromYaml -}}
 {{- $pods := $affinity.podAffinity | default dict -}}
 {{- $required := append ($pods.requiredDuringSchedulingIgnoredDuringExecution | default list) $there -}}
 {{- $_ := set $pods "requiredDuringSchedulingIgnoredDuringExecution" $required -}}
 {{- $_ := set $affinity "podAffinity" $pods -}}
-{{- else if and (ne .component "driver") (not (hasKey $affinity "podAntiAffinity")) -}}
+{{- end -}}
+{{- if and (or (eq .component "gateway") (and (eq .component "executor") (not $oneNode))) (not (hasKey $affinity "podAntiAffinity")) -}}
+{{- $other := ternary "driver" "executor" (eq .component "gateway") -}}
+{{- $there := include "wallaroo.nodeOf" (dict "root" .root "component" $other) | fromYaml -}}
 {{- $preferred := list (dict "weight" 100 "podAffinityTerm" $there) -}}
 {{- $_ := set $affinity "podAntiAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" $preferred) -}}
 {{- end -}}

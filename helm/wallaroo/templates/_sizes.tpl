@@ -55,22 +55,30 @@ gateway.journalLimitGiB is {{ $most }}{{ if float64 $kept }}, gateway.keepMessag
 {{- end -}}
 {{- end }}
 
-{{/* Pods that could not run where the state volume is. */}}
+{{/* Pods that could not run where their volume is. */}}
 {{- define "wallaroo.checks.placement" -}}
+{{- $surging := dict -}}
+{{- if .Values.gateway.surge -}}
+{{- $_ := set $surging "gateway" "journal" -}}
+{{- end -}}
 {{- if and (include "wallaroo.isOnOneNode" .) (include "wallaroo.takesOver" .) -}}
-{{- $driver := include "wallaroo.existing" (dict "root" . "api" "apps/v1" "kind" "Deployment" "name" "driver") | fromJson -}}
-{{- $spec := dig "spec" "template" "spec" dict $driver -}}
-{{- $why := "a new driver starts on the node of the old one, the only one with the state volume" -}}
-{{- if and $spec (or (ne (toJson ($spec.nodeSelector | default dict)) (toJson .Values.driver.nodeSelector)) (ne (toJson (dig "affinity" "nodeAffinity" dict $spec)) (toJson (.Values.driver.affinity.nodeAffinity | default dict)))) }}
-driver.nodeSelector or driver.affinity.nodeAffinity changes, and {{ $why }}. Set driver.surge=false in this upgrade to move it.
+{{- $_ := set $surging "driver" "state volume" -}}
 {{- end -}}
-{{- range .Values.driver.topologySpreadConstraints -}}
+{{- range $component, $volume := $surging -}}
+{{- $values := index $.Values $component -}}
+{{- $old := include "wallaroo.existing" (dict "root" $ "api" "apps/v1" "kind" "Deployment" "name" $component) | fromJson -}}
+{{- $spec := dig "spec" "template" "spec" dict $old -}}
+{{- $why := printf "a new %s starts on the node of the old one, the only one with the %s" $component $volume -}}
+{{- if and $spec (or (ne (toJson ($spec.nodeSelector | default dict)) (toJson $values.nodeSelector)) (ne (toJson (dig "affinity" "nodeAffinity" dict $spec)) (toJson ($values.affinity.nodeAffinity | default dict)))) }}
+{{ $component }}.nodeSelector or {{ $component }}.affinity.nodeAffinity changes, and {{ $why }}. Set {{ $component }}.surge=false in this upgrade to move it.
+{{- end -}}
+{{- range $values.topologySpreadConstraints -}}
 {{- if ne .whenUnsatisfiable "ScheduleAnyway" }}
-driver.topologySpreadConstraints keeps drivers apart, and {{ $why }}. Set driver.surge=false, or whenUnsatisfiable: ScheduleAnyway.
+{{ $component }}.topologySpreadConstraints keeps {{ $component }}s apart, and {{ $why }}. Set {{ $component }}.surge=false, or whenUnsatisfiable: ScheduleAnyway.
 {{- end -}}
 {{- end -}}
-{{- if dig "podAntiAffinity" "requiredDuringSchedulingIgnoredDuringExecution" list .Values.driver.affinity }}
-driver.affinity.podAntiAffinity may keep drivers apart, and {{ $why }}. Set driver.surge=false, or prefer other nodes instead of requiring them.
+{{- if dig "podAntiAffinity" "requiredDuringSchedulingIgnoredDuringExecution" list $values.affinity }}
+{{ $component }}.affinity.podAntiAffinity may keep {{ $component }}s apart, and {{ $why }}. Set {{ $component }}.surge=false, or prefer other nodes instead of requiring them.
 {{- end -}}
 {{- end -}}
 {{- if include "wallaroo.isOnOneNode" . -}}

@@ -5,7 +5,7 @@ the state that the driver uses.
 */}}
 {{- define "wallaroo.upgradeCheck" -}}
 {{- if and .Values.upgradeCheck.enabled (not .Values.stopped) -}}
-{{- $gateway := include "wallaroo.existing" (dict "root" . "api" "apps/v1" "kind" "StatefulSet" "name" "gateway") | fromJson -}}
+{{- $gateway := include "wallaroo.existing" (dict "root" . "api" "apps/v1" "kind" "Deployment" "name" "gateway") | fromJson -}}
 {{- $isNew := ne (include "wallaroo.checked" .) (dig "metadata" "annotations" "wallaroo/checked" "" $gateway) -}}
 {{- $failed := include "wallaroo.existing" (dict "root" . "api" "v1" "kind" "Pod" "name" "upgrade-check") | fromJson -}}
 {{- if or $isNew $failed }}
@@ -26,7 +26,7 @@ metadata:
   # one that failed stays, to be looked at, and goes with the release
   ownerReferences:
     - apiVersion: apps/v1
-      kind: StatefulSet
+      kind: Deployment
       name: {{ include "wallaroo.fullname" $ }}-gateway
       uid: {{ . }}
   {{- end }}
@@ -42,7 +42,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/* Stands for what the check looks at. The gateway's StatefulSet keeps it, so that nothing is checked twice. */}}
+{{/* Stands for what the check looks at. The gateway's Deployment keeps it, so that nothing is checked twice. */}}
 {{- define "wallaroo.checked" -}}
 {{- $spec := dict "root" . "hasState" (ternary "true" "" .Values.upgradeCheck.state) -}}
 {{- printf "%s%s" (include "wallaroo.upgradeCheckSpec" $spec) (include "wallaroo.kafkaSettings" .) | sha256sum -}}

@@ -21,6 +21,7 @@ from wallaroo.cli.options import (
     MASTER,
     PARTITIONS,
     STATE_DIR,
+    TAKE_OVER,
 )
 from wallaroo.observability import logs
 from wallaroo.run.cluster import ClusterRun
@@ -66,11 +67,7 @@ OPTIONS = Options(
         ),
     ),
     health=HEALTH,
-    takes_over=Option(
-        "--take-over",
-        is_flag=True,
-        help="Start beside a driver that runs, and take over from it at the end of an epoch.",
-    ),
+    takes_over=TAKE_OVER,
     successor_s=Option(
         "--successor-patience",
         type=NumberType(),

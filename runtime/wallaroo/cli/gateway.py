@@ -23,6 +23,7 @@ from wallaroo.cli.options import (
     HEALTH,
     LOG_LEVEL,
     STATE_DIR,
+    TAKE_OVER,
     TOKEN_FILE,
     TRAFFIC,
 )
@@ -77,6 +78,7 @@ OPTIONS = Options(
             help="Port for the engine's processes, on the host of --listen.",
         ),
         health=HEALTH,
+        takes_over=TAKE_OVER,
         letters=DEAD_LETTER_LIMITS,
         call_limit_s=FUNCTION_TIMEOUT,
         ports=Option("--ports", type=int, multiple=True, hidden=True),

@@ -133,6 +133,11 @@ HEALTH = Option(
     help="Address of the health endpoints: /healthz, /readyz, /status.",
     write=host_and_port,
 )
+TAKE_OVER = Option(
+    "--take-over",
+    is_flag=True,
+    help="Start beside one that runs, which is to end soon, and take over from it.",
+)
 DASHBOARD = Options(
     DashboardSettings,
     address=Option(

@@ -36,7 +36,7 @@ from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.marks import remove_mark
 from wallaroo.gateway.monitoring import Monitor
 from wallaroo.gateway.settings import GatewaySettings
-from wallaroo.gateway.startup import once_there_is_room, take
+from wallaroo.gateway.startup import once_it_is_free, once_there_is_room, take
 from wallaroo.gateway.store import Store, StoreLimits
 from wallaroo.gateway.tables import Tables
 from wallaroo.gateway.turns import turns_of
@@ -96,22 +96,30 @@ class Gateway:
         self._chunks: ChunkServer | None = None
         """Serves a real-time query; None if there is to be none."""
 
-    async def start(self) -> None:
+    async def start(self) -> bool:
         """Bind the sources, start delivering, open the internal API.
+
+        Returns:
+            Whether it has: one that was stopped while another gateway had the directory has not.
 
         Raises:
             RuntimeFailure: An address cannot be bound, or the directory cannot be used.
         """
+        settings = self._settings
+        if settings.takes_over:
+            await once_it_is_free(settings.directory, settings.health, self._ended)
+            if self._ended.done():
+                return False
         await self._when_there_is_room(self._open_store)
         replays = StoredDeadLetterActions(self._outbox, self._journal)
         await asyncio.to_thread(replays.finish_replays)
         await self._open_connectors()
         await self._open_internal_api()
-        endpoint = Endpoint(self._settings.location, self._token)
-        directory = self._settings.directory
-        await self._when_there_is_room(functools.partial(endpoint.write, directory))
+        endpoint = Endpoint(settings.location, self._token)
+        await self._when_there_is_room(functools.partial(endpoint.write, settings.directory))
         self._open_health_server()
         self._renewing = self._loop.create_task(self._renew_certificates())
+        return True
 
     async def _renew_certificates(self) -> None:
         while self._contexts:
@@ -429,6 +437,7 @@ async def serve(
         gateway = Gateway(application, settings, times)
         for stop in stop_signals:
             loop.add_signal_handler(stop, gateway.end)
-        await gateway.start()
+        if not await gateway.start():
+            return
         on_ready(gateway.status())
         serving = await gateway.run_until_ended()

@@ -66,6 +66,8 @@ class GatewaySettings:
     ports: Sequence[int] = ()
     """Ports to bind, one for each source, then one for each sink; if empty, the application's own.
     """
+    takes_over: bool = False
+    """Whether to wait, for as long as it takes, until another gateway leaves the directory."""
     letters: DeadLetterLimits = field(default_factory=DeadLetterLimits)
     """Limits of the dead letters."""
     call_limit_s: float = CALL_LIMIT_S

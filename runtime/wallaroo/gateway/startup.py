@@ -1,8 +1,12 @@
-"""The start of a gateway: it locks its directory, and waits while the disk is full."""
+"""The start of a gateway: it locks its directory, and waits while the disk is full.
+
+One that takes over first waits until another gateway leaves the directory.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -10,14 +14,20 @@ from typing import Any
 
 import structlog
 
+from wallaroo.api.addresses import Address
 from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.database import lacks_room
+from wallaroo.gateway.internal_api.status import WAITING
+from wallaroo.observability.health import Health, HealthServer
 from wallaroo.system.disk_space import REMEDY, full
-from wallaroo.system.lockfile import hold
+from wallaroo.system.lockfile import hold, is_held
 from wallaroo.system.private_files import DIRECTORY_MODE
 
+_LOCK = "gateway.lock"
 _PAUSE_S = 0.5
 """Seconds between attempts to write to a full disk."""
+_LOOK_S = 0.02
+"""Seconds between looks whether another gateway has left: meanwhile, messages wait."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -33,7 +43,34 @@ def take(directory: Path) -> int:
     """
     directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     # a gateway that is still stopping writes, and would send the same outputs
-    return hold(directory / "gateway.lock", "is there another gateway?")
+    return hold(directory / _LOCK, "is there another gateway?")
+
+
+async def once_it_is_free(
+    directory: Path, health: Address | None, ended: asyncio.Future[Any]
+) -> None:
+    """Wait until no other gateway has *directory*, or this one is asked to stop.
+
+    Meanwhile it is ready: a new pod has to be before Kubernetes ends the old one.
+
+    Args:
+        directory: The directory.
+        health: Address of the health endpoints; None for none.
+        ended: Done when this gateway is asked to stop.
+
+    Raises:
+        RuntimeFailure: The address cannot be bound.
+    """
+    lock = directory / _LOCK
+    if not is_held(lock):
+        return
+    with contextlib.ExitStack() as served:
+        if health is not None:
+            probes = dict.fromkeys(("/healthz", "/readyz"), lambda: Health(True, WAITING))
+            served.enter_context(HealthServer(health, probes, lambda: {"state": WAITING}))
+        log.info(WAITING, directory=str(directory))
+        while is_held(lock) and not ended.done():
+            await asyncio.wait([ended], timeout=_LOOK_S)
 
 
 async def once_there_is_room(

@@ -22,9 +22,10 @@ from wallaroo.engine.spark.kubernetes import settings as settings_of_pods
 from wallaroo.engine.spark.session import Launch
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
 from wallaroo.gateway.internal_api.client import GatewayClient
+from wallaroo.gateway.internal_api.status import WAITING
 from wallaroo.model.application import Application
 from wallaroo.observability.health import HealthServer
-from wallaroo.run.driver_status import HANDED_OVER, WAITING, DriverStatus
+from wallaroo.run.driver_status import HANDED_OVER, DriverStatus
 from wallaroo.run.kubernetes.autoscaler import Autoscaler
 from wallaroo.run.kubernetes.leftovers import mark, remove_leftovers
 from wallaroo.run.kubernetes.permissions import check_permissions

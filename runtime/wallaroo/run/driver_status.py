@@ -12,7 +12,7 @@ from wallaroo.engine.realtime.pausing import Pause
 from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.internal_api.client import GatewayClient
-from wallaroo.gateway.internal_api.status import GatewayStatus
+from wallaroo.gateway.internal_api.status import WAITING, GatewayStatus
 from wallaroo.metrics.exposition import exposition
 from wallaroo.observability.health import Health
 from wallaroo.run.kubernetes.autoscaler import Autoscaler
@@ -24,8 +24,8 @@ replacing a lost node of the gateway takes minutes."""
 _STALLED_S = 10.0
 """Seconds without a publication, with messages waiting, after which the driver is not ready: the
 end of an epoch takes less than a second, a restart of everything with a million keys seven."""
-WAITING, HANDED_OVER = "waiting to take over", "handed over"
-"""States of a driver that waits for another one to hand over, and of one that has done so."""
+HANDED_OVER = "handed over"
+"""State of a driver from which another one has taken over."""
 _RATE_S = 30.0
 """Seconds over which rates are averaged."""
 

@@ -12,6 +12,7 @@ import socket
 
 from wallaroo.errors import UsageError
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE, token_here, trusting_here
+from wallaroo.system.service_address import connected
 from wallaroo.system.tls_stream import TLSStream
 from wallaroo.wire.frame_socket import FrameSocket, Stream
 
@@ -58,7 +59,7 @@ def connect(address: str, token: str | None = None) -> FrameSocket:
         raise UsageError(msg)
     host, _, port = place.rpartition(":")
     host = host.strip("[]")
-    connection = socket.create_connection((host, int(port)), _CONNECT_S)
+    connection = connected(lambda: socket.create_connection((host, int(port)), _CONNECT_S))
     try:
         keep_alive(connection)
         stream: Stream = connection

@@ -29,6 +29,7 @@ from wallaroo.gateway.internal_api.calls import (
 )
 from wallaroo.gateway.internal_api.location import socket_in
 from wallaroo.system.credentials import AUTHORITIES_VARIABLE, token_here, trusting_here
+from wallaroo.system.service_address import connected
 
 PATIENCE_S = 60.0
 """Seconds that a gateway may be away: several times what a new one takes to start."""
@@ -122,7 +123,7 @@ class GatewayConnection:
         with contextlib.closing(self._connection(timeout_s)) as connection:
             try:
                 connection.timeout = min(timeout_s, _CONNECT_S)
-                connection.connect()
+                connected(connection.connect)
                 connection.sock.settimeout(timeout_s)
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     # a gateway that refuses the call has perhaps not read all of it
@@ -166,6 +167,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         """Connect; for `http.client`."""
+        self.close()  # after an attempt that was refused
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+WAITING = "waiting to take over"
+"""State of a gateway or driver that is to take over from another one."""
+
 
 @dataclass(frozen=True)
 class GatewayStatus:

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.run.driver_status import HANDED_OVER, WAITING
+from wallaroo.gateway.internal_api.status import WAITING
+from wallaroo.run.driver_status import HANDED_OVER
 from wallaroo.run.kubernetes.failures import call_failures, why_failed
 from wallaroo.run.kubernetes.worker_count import requested
 
