@@ -125,9 +125,13 @@ def _broken(_method: str, _path: str) -> str:
     return "InternalError"
 
 
+_AWAY = _expired, _throttled, _broken
+
+
 def test_a_store_that_fails_delays_epochs_and_loses_nothing(
-    app: Path, folder: ObjectPath, network: Proxy
+    app: Path, folder: ObjectPath, network: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("WALLAROO_PACE", "epoch_least_s=3")
     sender, faults = Sender(WORDS), [_expired, _slow, _throttled, _cut_off, _broken]
     ends = [WORDS // 6 * part for part in range(1, 7)]
     with Receiver("lines") as receiver, run(app, receiver, folder) as running:
@@ -135,13 +139,17 @@ def test_a_store_that_fails_delays_epochs_and_loses_nothing(
         receiver.wait_for(2 * ends[0])
         wait_until(lambda: commits(folder) > 0, "an epoch")
         for fault, start, end in zip(faults, ends, ends[1:], strict=False):
+            sender.send(running.sources[SOURCE], start, start + 1)
+            receiver.wait_for(2 * (start + 1))  # now the next epoch has begun
             before, seen = commits(folder), network.faults.total()
             network.fail(fault)
-            sender.send(running.sources[SOURCE], start, end)
+            sender.send(running.sources[SOURCE], start + 1, end)
+            if fault in _AWAY:  # messages are processed meanwhile
+                receiver.wait_for(2 * end)
             wait_until(partial(_more_than, seen, network.faults.total), "a fault")
             if fault == _expired:
-                waits = running.wait_for_event("query waits", PATIENCE_S)
-                assert f"refuses {folder}/checkpoint: check the credentials" in waits["reason"]
+                waits = running.wait_for_event("epoch does not end", PATIENCE_S)
+                assert f"refuses {folder}/savable: check the credentials" in waits["reason"]
             network.heal()
             receiver.wait_for(2 * end)
             wait_until(partial(_more_than, before, partial(commits, folder)), "an epoch")

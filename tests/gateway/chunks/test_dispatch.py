@@ -30,6 +30,8 @@ from wallaroo.wire.chunk_messages import (
     READER,
     READY,
     RECORD,
+    SAVABLE,
+    TASK,
     CheckpointPosition,
     Hello,
     Report,
@@ -195,8 +197,8 @@ class _Between:
         self.store = Store(directory, schedule=lambda: None)
         self.run = run_of(self.store, [], pace)
         self.store.on_gather = self.run.publish
-        self.reader, self.partition = _Peer(), _Peer()
-        for role, peer in ((READER, self.reader), (DRIVER, _Peer()), (0, self.partition)):
+        self.reader, self.driver, self.partition = _Peer(), _Peer(), _Peer()
+        for role, peer in ((READER, self.reader), (DRIVER, self.driver), (0, self.partition)):
             self.run.join(role, cast("Any", peer))
 
     async def begin(self, chunk: int) -> None:
@@ -211,12 +213,12 @@ class _Between:
         self.step()
         return self.reader.sent[-1]
 
-    async def process(self, frame: bytes) -> bytes:
+    async def process(self, frame: bytes, changes: bytes = b"") -> bytes:
         """Report the chunk in a *frame*; what the first stage was sent last."""
         task, packed = task_in(frame), Packed(1, 0, b"packed")
         made = {"sent": [packed]} if task.direct else {"partitions": {1: [0]}}
         self.report(READER, Report(task.number, [], Tally(), **made))
-        self.report(0, Report(task.number, [], Tally(), level=1))
+        self.report(0, Report(task.number, [], Tally(), level=1, changes=changes))
         self.step()
         await self._settle()
         return self.reader.sent[-1]
@@ -259,7 +261,44 @@ def test_chunks_are_direct_until_the_shuffle_of_the_next_epoch_runs(tmp_path: Pa
         assert task_in(second).direct  # the shuffle does not reach the partition
         between.run.receive(0, pack_json(READY, 0))
         assert between.submit() == second  # the next one would overtake it
+        between.run.receive(DRIVER, SAVABLE)
         assert (await between.process(second))[:1] == END
+        between.close()
+
+    asyncio.run(run())
+
+
+async def _in_second_epoch(directory: Path, pace: Pace) -> _Between:
+    """A run whose first epoch, which ends in any case, is over."""
+    between = _Between(directory, replace(pace, epoch_first_s=0.0, gap_s=0.0))
+    await between.begin(0)
+    assert between.reader.sent.pop()[:1] == END
+    await between.begin(0)
+    between.run.receive(0, pack_json(READY, 0))
+    return between
+
+
+def test_an_epoch_goes_on_until_its_changes_can_be_saved(tmp_path: Path) -> None:
+    async def run() -> None:
+        between = await _in_second_epoch(tmp_path, Pace(epoch_most_s=0.0))
+        for _ in range(3):  # the driver has not answered yet
+            chunk = between.submit()
+            assert chunk[:1] == TASK
+            await between.process(chunk)
+        assert between.driver.sent.count(SAVABLE) == 1
+        between.run.receive(DRIVER, SAVABLE)
+        assert between.reader.sent[-1][:1] == END
+        between.close()
+
+    asyncio.run(run())
+
+
+def test_an_epoch_that_has_changed_much_ends_even_if_it_cannot_be_saved(tmp_path: Path) -> None:
+    async def run() -> None:
+        between = await _in_second_epoch(tmp_path, Pace(published_bytes=0))
+        await between.process(between.submit(), changes=b"changes")
+        assert between.reader.sent[-1][:1] == END
+        assert SAVABLE not in between.driver.sent
         between.close()
 
     asyncio.run(run())

@@ -25,6 +25,7 @@ from wallaroo.wire.chunk_messages import (
     READER,
     READY,
     RECORD,
+    SAVABLE,
     TASK,
     CheckpointPosition,
     Hello,
@@ -193,7 +194,7 @@ class Query:
         return sum(process.applied for process in self._processes)
 
     def _taker(self, role: int) -> Callable[[bytes], None]:
-        return self._processes[role].take if role >= 0 else lambda _frame: None
+        return self._processes[role].take if role >= 0 else self._take_of_driver
 
     def _introduce(self, role: int) -> None:
         hello = pack_json(HELLO, Hello(1, self.attempt, role, self.partitions))
@@ -252,6 +253,11 @@ class Query:
             for partition, wire in enumerate(self._spark):
                 save = functools.partial(self._save, partition, place)
                 wire.send(self._processes[partition].when_ready, save)
+
+    def _take_of_driver(self, frame: bytes) -> None:
+        if frame[:1] == SAVABLE:  # the store of the state may be away for a while
+            answer = functools.partial(self._tell, DRIVER, SAVABLE)
+            self._loop.call_later(self._rng.expovariate(10), answer)
 
     def _hand_on(self, number: int, level: int, blobs: dict[int, list[bytes]]) -> None:
         for partition, of_partition in blobs.items():

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 from wallaroo.engine.spark.errors import Failure
 from wallaroo.errors import RuntimeFailure
@@ -20,6 +23,7 @@ from wallaroo.wire.chunk_messages import (
     HOLD,
     PUBLISHED,
     RELEASE,
+    SAVABLE,
     Hello,
     News,
     json_in,
@@ -28,6 +32,7 @@ from wallaroo.wire.chunk_messages import (
 )
 from wallaroo.wire.look_ups import ANSWERS, Answers, LookUp, answers_in, merged, pack_ask
 
+_MEANWHILE = "are processed, and kept in the log"
 _GONE = "the gateway has cut off the query"
 NO_QUERY = "the application is starting, or being started again: try again"
 _NO_ANSWER = (
@@ -37,7 +42,13 @@ _ANSWER_S = 10.0
 """Time for a look-up: longer than Spark usually takes to commit an epoch."""
 _MOST_QUESTIONS = 100
 """Look-ups that wait for their answers at a time."""
+_LOOK_S = 1.0
+"""Pause between looks whether the state can be saved."""
+_TELL_AGAIN_S = 300.0
+"""Seconds after which it is logged again why it cannot."""
 _SLOW = "the query does not come to the end of an epoch"
+
+log = structlog.get_logger("wallaroo")
 
 
 class Feed:
@@ -47,15 +58,23 @@ class Feed:
         address: The gateway's address for `connect`.
         hello: Which query it is.
         on_news: Called, in a thread, with what was published since the last call.
+        lack: Returns why the state cannot be saved now, or None; may take long.
 
     Raises:
         OSError: The gateway is not there.
     """
 
-    def __init__(self, address: str | Path, hello: Hello, on_news: Callable[[News], None]) -> None:
+    def __init__(
+        self,
+        address: str | Path,
+        hello: Hello,
+        on_news: Callable[[News], None],
+        lack: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self._frames = connect(str(address))
         self._frames.send(pack_json(HELLO, hello))
-        self._on_news = on_news
+        self._on_news, self._lack = on_news, lack
+        self._closed = threading.Event()
         self._changed = threading.Condition()
         self._asked = self._done = 0
         """Requests to end an epoch: made, and answered."""
@@ -131,6 +150,7 @@ class Feed:
 
     def close(self) -> None:
         """Close the connection."""
+        self._closed.set()
         self._frames.close()
 
     def _receive(self) -> None:
@@ -146,6 +166,8 @@ class Feed:
                         self._changed.notify_all()
                 elif kind == ANSWERS:
                     self._answer(*answers_in(frame))
+                elif kind == SAVABLE:
+                    threading.Thread(target=self._grant, name="savable", daemon=True).start()
                 elif kind == FAILED:
                     failure = Failure(**json_in(frame))
         except OSError:
@@ -155,6 +177,21 @@ class Feed:
             self._changed.notify_all()
             for number in list(self._questions):
                 self._answer(number, None)
+
+    def _grant(self) -> None:
+        """Let the epoch end once the state can be saved."""
+        told, tell_at = "", 0.0
+        while (lack := self._lack()) is not None:
+            now = time.monotonic()
+            if lack != told or now >= tell_at:
+                told, tell_at = lack, now + _TELL_AGAIN_S
+                log.warning("epoch does not end", reason=lack, messages=_MEANWHILE)
+            if self._closed.wait(_LOOK_S):
+                return
+        if told:
+            log.info("epochs end again")
+        with contextlib.suppress(OSError):  # the query has failed
+            self._frames.send(SAVABLE)
 
     def _answer(self, number: int, found: Answers | None) -> None:
         with self._changed:

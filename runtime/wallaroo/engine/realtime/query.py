@@ -43,6 +43,7 @@ class RealTimeQuery:
         name: Name of the application.
         on_published: Called with what was published.
         on_epochs: Called when epochs have ended, with the seconds for which the stream stood.
+        lack: Returns why the state cannot be saved now, or None.
         held: Whether the gateway is to hand out no chunks, until `release`.
 
     Raises:
@@ -57,6 +58,7 @@ class RealTimeQuery:
         name: str,
         on_published: OnPublished,
         on_epochs: Callable[[Sequence[float]], None] = lambda _seconds: None,
+        lack: Callable[[], str | None] = lambda: None,
         *,
         held: bool = False,
     ) -> None:
@@ -74,7 +76,7 @@ class RealTimeQuery:
         """When to ask Java again."""
         hello = job.hello(DRIVER)
         try:
-            self._feed = Feed(job.gateway, hello, self._on_news)
+            self._feed = Feed(job.gateway, hello, self._on_news, lack)
         except OSError as error:
             msg = f"the gateway cannot be reached: {error}"
             raise NotYet(msg) from error

@@ -55,6 +55,9 @@ _LOOK_EVERY_S = 0.05
 _END_S = 3.0
 """Time for an epoch to end before other code takes over: a function that hangs would delay it."""
 
+_PROBE = "savable"
+"""Object that is written to see whether the store takes objects."""
+
 log = structlog.get_logger("wallaroo")
 
 
@@ -116,6 +119,7 @@ class RunningEngine:
         self._attempts = itertools.count(1)
         self.has_published = self.has_ended_epoch = False
         """Whether the present code has published something, and whether an epoch has ended."""
+        self._lack = partial(_lack, layout.checkpoint, scratch)
         self._launched, self._spark = launched, launched.finish()
         with self._spark.starting():
             if not is_local(settings.master):
@@ -146,7 +150,7 @@ class RunningEngine:
                     layout.checkpoint,
                     lambda file: table_problem(self._spark.session, file),
                 ),
-                partial(_lack, layout.checkpoint, scratch),
+                self._lack,
             )
 
     def _start_query(self, worked: Callable[[], None]) -> RealTimeQuery:
@@ -187,7 +191,9 @@ class RunningEngine:
         attempt = next(self._attempts)
         job = dataclasses.replace(self._job, gateway=address, attempt=attempt, files=files)
         session, held = self._spark.session, self._held
-        started = RealTimeQuery(session, job, self._name, published, epochs_ended, held=held)
+        started = RealTimeQuery(
+            session, job, self._name, published, epochs_ended, self._lack, held=held
+        )
         with self._holding:
             self._last = started
             if self._held != held:  # meanwhile
@@ -379,11 +385,11 @@ class RunningEngine:
 
 
 def _lack(checkpoint: Path, scratch: Path) -> str | None:
-    """Why a query cannot run now: a disk is full, or the store of *checkpoint* is away."""
+    """Why the state cannot be saved now: a disk is full, or the store of *checkpoint* is away."""
     if not is_stored(checkpoint):
         return shortage(checkpoint, scratch)
     try:
-        checkpoint.exists()
+        (checkpoint.parent / _PROBE).write_text("written before the end of each epoch")
     except RuntimeFailure as error:
         return str(error)
     return shortage(scratch)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from wallaroo.gateway.chunks.changes import ChangeSender
-from wallaroo.gateway.chunks.epoch import EpochTimer
+from wallaroo.gateway.chunks.epoch import EpochTimer, SaveRequests
 from wallaroo.gateway.chunks.flights import Flights
 from wallaroo.gateway.chunks.look_ups import LookUps
 from wallaroo.gateway.chunks.pace import Pace, Resumes
@@ -47,6 +47,7 @@ from wallaroo.wire.chunk_messages import (
     READY,
     RELEASE,
     REPORT,
+    SAVABLE,
     CheckpointPosition,
     Hello,
     Report,
@@ -97,6 +98,7 @@ class ChunkRun:
         self._pace = pace
         self._spacing = Spacing(pace)
         self._epoch = EpochTimer(pace)
+        self._saving = SaveRequests(lambda: self._processes[DRIVER].send(SAVABLE))
         self._reports = reports
         self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
@@ -172,6 +174,9 @@ class ChunkRun:
             self.fail(json_in(frame), final=True)
         elif kind in {HOLD, RELEASE, FINISH, ASK} and role == DRIVER:
             self._obey(kind, frame)
+        elif kind == SAVABLE and role == DRIVER:
+            self._saving.grant()
+            self.step()
         else:
             msg = f"process {role} sends a frame {kind!r}"
             raise LookupError(msg)
@@ -285,10 +290,15 @@ class ChunkRun:
         self.step()
 
     def _is_epoch_over(self) -> bool:
-        return self._asked > 0 or self._epoch.is_over(
+        if self._asked > 0:
+            return True
+        is_over = self._epoch.is_over(
             quiet_s=time.monotonic() - self._last_message,
             has_chunks=self._flights.last != self._begun.chunk,
             journal_bytes=self._journal.disk_bytes,
+        )
+        return is_over and (
+            self._epoch.is_first or self._epoch.is_full or self._saving.is_granted()
         )
 
     def _end_epoch(self) -> None:

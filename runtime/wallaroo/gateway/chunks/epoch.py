@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from wallaroo.gateway.chunks.pace import Pace
 
+_SAVABLE_S = 5.0
+"""Seconds for which the driver's word holds that the state can be saved."""
 LONG_S = 10.0
 """Seconds that the end of an epoch may take before the log says so."""
 _FREED_PART = 2
@@ -114,6 +116,11 @@ class EpochTimer:
         self._is_told = self._is_told or is_new
         return is_new
 
+    @property
+    def is_full(self) -> bool:
+        """Whether more was published in it than a query that is started again should read."""
+        return self._published_bytes > self._pace.published_bytes
+
     def handed_out(self, size: int) -> None:
         """Note that *size* bytes of messages are handed out."""
         self._handed_bytes += size
@@ -139,9 +146,53 @@ class EpochTimer:
         return (
             age_s > most_s
             or (age_s >= least_s and quiet_s > pace.quiet_s)
-            or self._published_bytes > pace.published_bytes
+            or self.is_full
             or (
                 journal_bytes > pace.journal_bytes
                 and self._handed_bytes > pace.journal_bytes // _FREED_PART
             )
         )
+
+
+class SaveRequests:
+    """Asks the driver whether Spark can save the state, before an epoch ends.
+
+    While the store of the state is away, or its disk is full, an epoch that ended would not come to
+    its end, and messages would wait.
+
+    Args:
+        ask: Sends the question to the driver, which answers as soon as it can be saved.
+        clock: Returns seconds; does not run backwards.
+
+    Example:
+        >>> now, asked = [0.0], []
+        >>> requests = SaveRequests(lambda: asked.append(now[0]), lambda: now[0])
+        >>> requests.is_granted(), requests.is_granted(), asked
+        (False, False, [0.0])
+        >>> requests.grant()
+        >>> requests.is_granted()
+        True
+        >>> now[0] = 30.0
+        >>> requests.is_granted(), asked
+        (False, [0.0, 30.0])
+    """
+
+    def __init__(
+        self, ask: Callable[[], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ask, self._clock = ask, clock
+        self._is_asked = False
+        self._granted_at: float | None = None
+
+    def grant(self) -> None:
+        """Note that it can be saved now."""
+        self._is_asked, self._granted_at = False, self._clock()
+
+    def is_granted(self) -> bool:
+        """Whether it can be saved; asks, if that is not known."""
+        if self._granted_at is not None and self._clock() - self._granted_at < _SAVABLE_S:
+            return True
+        if not self._is_asked:
+            self._is_asked = True
+            self._ask()
+        return False
