@@ -43,15 +43,18 @@ class Due:
         self._seen: set[bytes] = set()
         self.due = self.received = self.repeated = 0
         self.longest_s = 0.0
-        """Longest time without an output while one was due."""
+        """Longest time without an output since messages are being sent."""
         self._last = time.monotonic()
         self.wrong: list[str] = []
+
+    def begin(self) -> None:
+        """Messages are sent from now on."""
+        with self._lock:
+            self.longest_s, self._last = 0.0, time.monotonic()
 
     def expect(self, outputs: list[bytes]) -> None:
         """*outputs* are due now, each behind the others of its key."""
         with self._lock:
-            if self.due == self.received:
-                self._last = time.monotonic()
             self.due += len(outputs)
             for output in outputs:
                 self._waiting[self._data.key(output)].append(output)
@@ -243,7 +246,7 @@ def main(text: str) -> None:
             url = urlsplit(self.path)
             asked = {name: values[0] for name, values in parse_qs(url.query).items()}
             if url.path == "/send":
-                due.longest_s = 0.0
+                due.begin()
                 sender.send(int(asked["messages"]), float(asked["rate"]))
             elif url.path == "/stop":
                 sender.stop()

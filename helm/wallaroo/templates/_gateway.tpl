@@ -60,8 +60,6 @@ metadata:
   {{- include "wallaroo.metadata" (merge (dict "name" "gateway") $part) | nindent 2 }}
 spec:
   type: ClusterIP
-  # workers must reach the gateway even while it is not ready for senders
-  publishNotReadyAddresses: true
   selector:
     {{- include "wallaroo.selectorLabels" $part | nindent 4 }}
   ports:

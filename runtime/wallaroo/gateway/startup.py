@@ -67,10 +67,14 @@ async def once_it_is_free(
     with contextlib.ExitStack() as served:
         if health is not None:
             probes = dict.fromkeys(("/healthz", "/readyz"), lambda: Health(True, WAITING))
-            served.enter_context(HealthServer(health, probes, lambda: {"state": WAITING}))
+            served.enter_context(HealthServer(health, probes, _no_status))
         log.info(WAITING, directory=str(directory))
         while is_held(lock) and not ended.done():
             await asyncio.wait([ended], timeout=_LOOK_S)
+
+
+def _no_status() -> dict[str, Any]:
+    raise RuntimeFailure(WAITING)
 
 
 async def once_there_is_room(
