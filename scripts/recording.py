@@ -65,7 +65,9 @@ def picture() -> str:
 
 def _lines(page: str) -> tuple[list[_Line], float]:
     """All lines, and how long one round takes."""
-    examples = {name: shown for shown, name in _EXAMPLE.findall(page)}
+    examples = {
+        name: shown for shown, name in reversed(_EXAMPLE.findall(page))
+    }  # the first of each
     lines, at_s = list[_Line](), 0.5
     for scene, name in enumerate(_COMMANDS):
         texts = [part for line in examples[name].splitlines() for part in _folded(line)]

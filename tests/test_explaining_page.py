@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from wallaroo.cli.options import application_without_addresses
 PAGE = (Path(__file__).parents[1] / "docs" / "explaining.md").read_text()
 (CODE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 CONSOLES = re.findall(
-    r"```console\n\$ wallaroo (explain|rehearse|shadow) [^\n]*\n(.*?)```", PAGE, re.DOTALL
+    r"```console\n\$ wallaroo (explain|rehearse|shadow) (\S+)([^\n]*)\n(.*?)```", PAGE, re.DOTALL
 )
 """All but that of `promote`, which a test with a run compares."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
@@ -38,11 +39,15 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("command", "shown"), CONSOLES)
-def test_the_commands_print_what_the_page_shows(command: str, shown: str, directory: Path) -> None:
-    app, key = ("orders.py", ["ada"]) if command == "explain" else ("new/orders.py", [])
-    more = ["--for", "0.01"] if command == "shadow" else []
-    asked = [command, str(directory / app), *key, "--state-dir", str(directory / "state"), *more]
+@pytest.mark.parametrize(("command", "app", "options", "shown"), CONSOLES)
+def test_the_commands_print_what_the_page_shows(
+    command: str, app: str, options: str, shown: str, directory: Path
+) -> None:
+    more = shlex.split(options.replace(".wallaroo/orders", str(directory / "state")))
+    if command == "explain":
+        more += ["--state-dir", str(directory / "state")]
+    more += ["--for", "0.01"] if command == "shadow" else []
+    asked = [command, str(directory / app), *more]
     done = CliRunner().invoke(main, asked)
     if command == "shadow":
         differences, _, progress = done.stderr.partition("3 messages run again")

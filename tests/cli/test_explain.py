@@ -114,6 +114,160 @@ def test_what_is_not_there_is_refused_by_name(counted: Path, tmp_path: Path) -> 
     assert f"{tmp_path / 'none'} has no log: no gateway has run" in refused.stderr
 
 
+def test_an_output_is_shown_with_its_message(counted: Path) -> None:
+    done = explain(counted, "--output", "Split and Count:zebra => 2")
+    assert done.exit_code == 0, done.output
+    title, first, *rows = done.stdout.splitlines()
+    assert re.fullmatch(r"output \d of sink 'Split and Count': b'zebra => 2\\n'", title)
+    assert first.startswith("offset 1  ")
+    assert rows[2].endswith("word totals['z'] .word_totals['zebra'] 1 → 2")
+    assert rows[-1].endswith(r"b'zebra => 2\n'")
+    number = title.split()[1]
+    again = explain(counted, "--output", f"Split and Count:{number}", "--json")
+    (change,) = map(json.loads, again.stdout.splitlines())
+    assert (change["offset"], change["key"]) == (1, "z")
+    assert again.stderr == ""
+
+
+def test_options_that_exclude_each_other_are_refused(counted: Path) -> None:
+    output = ("--output", "Split and Count:1")
+    for given, problem in (
+        ((), "name a KEY, or give --output SINK:NUMBER or --late"),
+        (("z", *output), "--output takes the place of KEY"),
+        ((*output, "--at", "1"), "--output takes the place of KEY"),
+        ((*output, "--debug"), "--debug need a KEY"),
+        (("--late", "--with-app", "x"), "--with-app and --debug need a KEY"),
+        (("--late",), f"the log in {counted / LOG} has no late message"),
+        (("--output", "1"), "'1' is not SINK:NUMBER or SINK:TEXT"),
+    ):
+        refused = explain(counted, *given)
+        assert (refused.exit_code, problem in refused.stderr) == (2, True), refused.stderr
+
+
+READS_ARGUMENTS = """
+import wallaroo
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def decode(data):
+    return data
+
+
+@wallaroo.computation(name="twice")
+def twice(data):
+    return data * 2
+
+
+@wallaroo.encoder
+def encode(data):
+    return data
+
+
+def application_setup(args):
+    assert args == ["--for", "z"], args
+    source = wallaroo.source("in", wallaroo.TCPSourceConfig("in", "127.0.0.1", 0, decode))
+    sinks = wallaroo.TCPSinkConfig("127.0.0.1", 1, encode), wallaroo.TCPSinkConfig("", 2, encode)
+    pipeline = source.to(twice).to_sinks(
+        [sink.named(name) for sink, name in zip(sinks, ("all", "all:1"))]
+    )
+    return wallaroo.build_application("Twice", pipeline)
+"""
+
+
+def test_a_message_without_state_is_shown_and_arguments_are_the_applications(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "twice.py").write_text(READS_ARGUMENTS)
+    app, args = str(tmp_path / "twice.py"), ("--for", "z")
+    recorded = Recorded(tmp_path, application_without_addresses(app, args))
+    recorded.run([("in", b"a"), ("in", b"b")])
+    recorded.close()
+    for number, offset in (("all:2", 1), ("all:1:1", 0), ("all:b'aa'", 0)):
+        asked = ["explain", app, "--output", number, "--state-dir", str(tmp_path), "--", *args]
+        done = CliRunner().invoke(main, asked)
+        assert done.exit_code == 0, done.output
+        title, first, decoded, step, sent = done.stdout.splitlines()
+        assert first.startswith(f"offset {offset}  ")
+        name, payload = number.rpartition(":")[0], "ab"[offset]
+        assert title.startswith("output ")
+        assert decoded.split() == ["decoder", f"b'{payload}'"]
+        assert step.split() == ["twice", f"b'{payload * 2}'"]
+        assert sent.split() == ["sends", "to", f"'{name}'", f"b'{payload * 2}'"]
+
+
+LATE = """
+import wallaroo
+
+
+class Count(wallaroo.Aggregation):
+    def initial_accumulator(self):
+        return [0]
+
+    def update(self, message, accumulator):
+        accumulator[0] += 1
+
+    def combine(self, one, other):
+        return [one[0] + other[0]]
+
+    def output(self, key, accumulator):
+        return key, accumulator[0]
+
+
+@wallaroo.decoder(header_length=4, length_fmt=">I")
+def decode(data):
+    return data.decode().split()
+
+
+@wallaroo.key_extractor
+def name(message):
+    return message[0]
+
+
+@wallaroo.encoder
+def encode(output):
+    return str(output)
+
+
+def time(message):
+    return wallaroo.seconds(10**9 + int(message[1]))
+
+
+def application_setup(args):
+    source = wallaroo.source("in", wallaroo.TCPSourceConfig("in", "127.0.0.1", 0, decode))
+    windows = wallaroo.range_windows(wallaroo.seconds(10)).with_event_time(time).over(Count)
+    pipeline = source.key_by(name).to(windows)
+    return wallaroo.build_application(
+        "Late", pipeline.to_sink(wallaroo.TCPSinkConfig("127.0.0.1", 1, encode))
+    )
+"""
+
+
+def test_late_messages_are_shown_with_the_windows_that_they_missed(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text(LATE)
+    app = str(tmp_path / "late.py")
+    recorded = Recorded(tmp_path, application_without_addresses(app, ()))
+    for name in (b"ada", b"bob", b"cyd"):
+        recorded.run([("in", b"%s %d" % (name, at)) for at in (5, 900, 6)])
+    recorded.close()
+
+    def shown(*options: str) -> list[int]:
+        asked = ["explain", app, "--late", "--json", "--state-dir", str(tmp_path), *options]
+        done = CliRunner().invoke(main, asked)
+        assert (done.exit_code, done.stderr) == (0, ""), done.output
+        return [json.loads(line)["offset"] for line in done.stdout.splitlines()]
+
+    assert shown() == [2, 5, 8]
+    assert shown("--changes", "2") == [5, 8]
+    assert shown("--at", "5") == [2, 5]
+    asked = ["explain", app, "bob", "--late", "--state-dir", str(tmp_path)]
+    done = CliRunner().invoke(main, asked)
+    assert done.stdout.startswith("offset 5  ")
+    assert done.stdout.splitlines()[-1].split(maxsplit=1) == [
+        "fails",
+        "it came too late for its windows",
+    ]
+
+
 def test_a_dead_letter_says_how_its_key_is_explained(tmp_path: Path) -> None:
     application = application_without_addresses(str(WORD_COUNT), ())
     recorded = Recorded(tmp_path, application)

@@ -34,7 +34,7 @@ HOMONYMS = {
     "--format": "of a picture, of exported entities",
     "--framing": "of what is sent, of what is received",
     "--listen": "where outputs are received, the internal API",
-    "--output": "a file, a format",
+    "--output": "a file, a format, an output of a sink",
     "--source": "of dead letters, of topics",
     "--to": "a source, a file",
 }

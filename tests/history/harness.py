@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -119,14 +120,17 @@ class Recorded:
             self.chunks += 1
             before = {bucket: len(log) for bucket, log in self.driven.logs.items()}
             sent = {name: len(outputs) for name, outputs in self.driven.outputs.items()}
-            letters = self.driven.tally.set_aside
+            tally = self.driven.tally
+            letters, late = tally.set_aside, Counter(tally.late)
             self.driven.batch([gathered(part)])
             made = [
                 outputs(*self.driven.outputs[sink.name][sent.get(sink.name, 0) :], to=number)
                 for number, sink in enumerate(self.application.sinks)
                 if len(self.driven.outputs[sink.name]) > sent.get(sink.name, 0)
             ]
-            tally = Tally(set_aside=self.driven.tally.set_aside - letters)
+            tally = Tally(
+                set_aside=tally.set_aside - letters, late=dict(Counter(tally.late) - late)
+            )
             changes = [
                 (level * BUCKETS + bucket, record)
                 for (level, bucket), log in self.driven.logs.items()

@@ -64,6 +64,7 @@ def test_each_key_of_a_random_application_is_explained(seed: int, tmp_path: Path
 def by_entity(changes: list[Change]) -> dict[tuple[str, Any], list[Change]]:
     found = defaultdict(list)
     for change in changes:
+        assert change.where is not None
         found[change.where].append(change)
     return found
 

@@ -1,49 +1,94 @@
-"""`wallaroo explain`: shows the messages that made the state of a key."""
+"""`wallaroo explain`: shows the messages that made the state of a key, or an output."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TextIO
+from typing import NamedTuple, TextIO
 
 import click
 
+from wallaroo.cli.changes import change_json, change_lines
 from wallaroo.cli.option_types import MOMENT
 from wallaroo.cli.options import CALL_LIMIT, STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import log_of_application, read_log
-from wallaroo.dataflow.json_codec import to_plain
+from wallaroo.dataflow.look_ups import is_written
 from wallaroo.errors import UsageError
-from wallaroo.history.changes import UNKNOWN, Change
-from wallaroo.history.differences import ABSENT, differences, shown
+from wallaroo.history.changes import Change
 from wallaroo.history.explanation import Explanation
-from wallaroo.history.moments import Moment, shown_time
+from wallaroo.history.moments import Moment
+from wallaroo.history.origins import LateMessages, WantedOutput, find_output, origin_of
+from wallaroo.model.application import Application
 from wallaroo.run.user_output import (
     empty_stdin,
     limited_calls,
     reported_exits,
     reserved_stdout,
 )
-from wallaroo.system.printable import counted, printable, printable_json
-from wallaroo.user_code.exceptions import short_repr
+from wallaroo.system.printable import counted, printable
 
-_DIFFERENCES = 10
-"""Differences of an entity that are shown."""
-_NOT_KEPT = "was there before the log begins"
 _LACKS = (
     "note: the log does not go back to the first messages, so what was before its first change of "
     "an entity is not known; --keep-messages-gib keeps more of it"
 )
+_LATE_MISSING = (
+    "note: {} more came too late and cannot be shown: the entity was there before the log begins, "
+    "or the code has changed"
+)
+_ONE_OF = "note: one of {count:,} messages made it that were processed together{more}"
+_OTHER = (
+    "note: no message makes this output again; shown is what makes one now that was not published: "
+    "the code has changed, or depends on something else, such as the clock"
+)
 
 
-@click.command()
+class _Command(click.Command):
+    """A command with an optional argument before those of the application."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse *args*; those behind `--` are the application's, whatever is missing before."""
+        end = args.index("--") if "--" in args else len(args)
+        left = super().parse_args(ctx, args[:end])
+        ctx.params["app_args"] += tuple(args[end + 1 :])
+        return left
+
+
+class _Asked(NamedTuple):
+    """What is to be explained."""
+
+    key: str | None
+    state: str | None
+    at: Moment | None
+
+    def has(self, change: Change) -> bool:
+        """Whether *change* is before the moment that was given, if one was."""
+        return self.at is None or (
+            change.arrival is not None and not self.at.is_before(change.arrival)
+        )
+
+    def __str__(self) -> str:
+        of = "" if self.key is None else f" of an entity with the key {self.key!r}"
+        return f"{of} up to {self.at.shown()}" if self.at else of
+
+
+@click.command(cls=_Command)
 @click.argument("app")
-@click.argument("key")
+@click.argument("key", required=False)
 @STATE_DIR_OF_APP
 @click.option("--state", metavar="NAME", help="Name of the state.  [default: all with the key]")
+@click.option(
+    "--output",
+    metavar="SINK:NUMBER",
+    help="In place of KEY: what made an output of a sink, by its number or by what is in it.",
+)
+@click.option(
+    "--late",
+    is_flag=True,
+    help="Only messages that came too late for their windows; without KEY, those of all keys.",
+)
 @click.option(
     "--at",
     type=MOMENT,
@@ -75,9 +120,11 @@ _LACKS = (
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def explain(
     app: str,
-    key: str,
+    key: str | None,
     state_dir: Path | None,
     state: str | None,
+    output: str | None,
+    late: bool,
     at: Moment | None,
     most: int,
     other: str | None,
@@ -94,6 +141,10 @@ def explain(
     and nothing of it is changed. Side effects of functions, such as writes to a database, happen
     again.
 
+    With --output in place of KEY, the message is shown that made an output. The outputs of a sink
+    are numbered from 1 on, and the receiver of a numbered sink gets these numbers. SINK:TEXT is the
+    latest output of that content.
+
     The log keeps at least the latest messages, and more with `wallaroo run --keep-messages-gib`.
     Where the code does not do again what it did, the state that was published is shown, too.
 
@@ -102,7 +153,9 @@ def explain(
       wallaroo explain apps/word_count z
       wallaroo explain apps/market_spread AAPL --at 1200 --changes 3
       wallaroo explain apps/word_count z --with-app new/word_count
+      wallaroo explain apps/word_count --output "Split and Count:1200"
     """  # noqa: D301  (click reads \b)
+    _check_together(key, output, state, at, late=late, reruns=other is not None or debug)
     with reported_exits(), ExitStack() as stack:
         write: TextIO = sys.stdout
         if not debug:  # the debugger reads and writes, too
@@ -114,105 +167,125 @@ def explain(
             names = ", ".join(map(repr, application.partitions))
             msg = f"there is no state {state!r}; the application has {names or 'none'}"
             raise UsageError(msg)
-        explanation = Explanation(
-            application,
-            read_log(directory, quiet=debug),
-            key,
-            state,
-            is_other=other is not None,
-            debugs=(lambda one: at is None or at.offset in {None, one.offset}) if debug else None,
-        )
-        latest: deque[Change] = deque(maxlen=most)
-        count = 0
-        for change in explanation:
-            if at is None or (change.arrival is not None and not at.is_before(change.arrival)):
-                latest.append(change)
-                count += 1
-        if not latest:
-            msg = f"the log in {directory} has no change of an entity with the key {key!r}"
-            for source in explanation.unread:
-                msg += f"; it has messages of the source {source!r}, which the application lacks"
-            raise UsageError(f"{msg} up to {at.shown()}" if at else msg)
-        for change in latest:
-            click.echo(_json(change) if as_json else "\n".join(_lines(change)), file=write)
-    if not as_json:
-        if count > len(latest):
-            earlier = counted(count - len(latest), "earlier change")
-            click.echo(f"{earlier} left out; --changes {count} shows all", err=True)
-        if explanation.lacks:
-            click.echo(_LACKS, err=True)
+        asked = _Asked(key, state, at)
+        if output is not None:
+            found = _of_output(application, directory, output, most)
+        elif late:
+            found = _of_late(application, directory, asked, most)
+        else:
+            explanation = Explanation(
+                application,
+                read_log(directory, quiet=debug),
+                str(key),
+                state,
+                is_other=other is not None,
+                debugs=(lambda one: at is None or at.offset in {None, one.offset})
+                if debug
+                else None,
+            )
+            found = _of_key(explanation, directory, asked, most)
+        if found.title and not as_json:
+            click.echo(printable(found.title), file=write)
+        for change in found.changes:
+            lines = [change_json(change)] if as_json else change_lines(change)
+            click.echo("\n".join(lines), file=write)
+    for note in () if as_json else found.notes:
+        click.echo(note, err=True)
 
 
-def _lines(change: Change) -> Iterator[str]:
-    state, key = change.where
-    of = f"{state}[{short_repr(key)}]"
-    if change.arrival is None:
-        yield printable(
-            f"{of} changed by messages that the log does not have, or that are not found"
-        )
-    elif change.arrival.source is None:
-        yield printable(
-            f"offset {change.arrival.offset:,}  {shown_time(change.arrival.at_ns)}  the clock"
-        )
+class _Found(NamedTuple):
+    """What is shown."""
+
+    changes: Iterable[Change]
+    notes: Sequence[str]
+    title: str = ""
+
+
+def _check_together(
+    key: str | None,
+    output: str | None,
+    state: str | None,
+    at: Moment | None,
+    *,
+    late: bool,
+    reruns: bool,
+) -> None:
+    """Refuse options that exclude each other.
+
+    Raises:
+        UsageError: There are such, or there is nothing to explain.
+    """
+    if key is None and output is None and not late:
+        msg = "name a KEY, or give --output SINK:NUMBER or --late"
+    elif output is not None and (key is not None or state or at or late):
+        msg = "--output takes the place of KEY; omit KEY, --state, --at and --late"
+    elif reruns and (output is not None or late):
+        msg = "--with-app and --debug need a KEY, without --output and --late, which show keys"
     else:
-        source, message = repr(change.arrival.source), shown(to_plain(change.arrival.message))
-        place = (
-            f"offset {change.arrival.offset:,}  {shown_time(change.arrival.at_ns)}  from {source}"
-        )
-        yield printable(f"{place}: {message}")
-    rows = [(step, shown(value)) for step, value in change.path]
-    if change.is_new:
-        of = f"{of} (new)"
-    rows += [(change.step or "state", f"{of} {text}") for text in _differences(change)]
-    rows += [("emits", shown(output)) for output in change.outputs]
-    rows += [(f"sends to {sink!r}", repr(output)) for sink, output in change.sent]
-    if change.error is not None:
-        rows.append(("fails", change.error))
-    if change.recorded is not None:
-        parts = [
-            f"{one.place} {shown(one.after)} instead of {shown(one.before)}".lstrip()
-            for one in differences(change.after, change.recorded)
-        ]
-        rows += [("but published", text) for text in _first(parts)]
-    width = max((len(name) for name, _ in rows), default=0)
-    yield from (f"  {printable(name):<{width}}  {printable(text)}" for name, text in rows)
+        return
+    raise UsageError(msg)
 
 
-def _differences(change: Change) -> list[str]:
-    before, after = change.before, change.after
-    if UNKNOWN in (before, after):
-        return [f"{_NOT_KEPT}: {shown(after)} now" if after != UNKNOWN else _NOT_KEPT]
-    if ABSENT in (before, after):
-        return [f"+ {shown(after)}" if before == ABSENT else f"- {shown(before)}"]
-    return _first([str(one) for one in differences(before, after)]) or ["unchanged"]
+def _of_key(explanation: Explanation, directory: Path, asked: _Asked, most: int) -> _Found:
+    """What changed the entities of a key."""
+    latest, count = _latest(explanation, asked, most)
+    if not latest:
+        msg = f"the log in {directory} has no change{asked}"
+        for source in explanation.unread:
+            msg += f"; it has messages of the source {source!r}, which the application lacks"
+        raise UsageError(msg)
+    notes = _left_out(latest, count)
+    return _Found(latest, [*notes, _LACKS] if explanation.lacks else notes)
 
 
-def _first(parts: Sequence[str]) -> list[str]:
-    """The first of *parts*, and how many more there are."""
-    more = len(parts) - _DIFFERENCES
-    return [*parts[:_DIFFERENCES], *([f"and {more:,} more differences"] if more > 0 else [])]
+def _of_late(application: Application, directory: Path, asked: _Asked, most: int) -> _Found:
+    """What came too late."""
+    messages = LateMessages(application, read_log(directory), asked.state)
+    of_key = (
+        change
+        for change in messages
+        if asked.key is None or (change.where and is_written(change.where[1], asked.key))
+    )
+    latest, count = _latest(of_key, asked, most)
+    notes = _left_out(latest, count)
+    if messages.missing > 0:
+        notes.append(_LATE_MISSING.format(counted(messages.missing, "message")))
+    if not latest and not notes:
+        msg = f"the log in {directory} has no late message{asked}"
+        raise UsageError(msg)
+    return _Found(latest, notes)
 
 
-def _json(change: Change) -> str:
-    state, key = change.where
-    arrival = change.arrival
-    values: dict[str, Any] = {
-        "state": state,
-        "key": to_plain(key),
-        "offset": arrival and arrival.offset,
-        "time": arrival and shown_time(arrival.at_ns),
-        "source": arrival and arrival.source,
-        "message": arrival and to_plain(arrival.message),
-        "pipeline": change.pipeline,
-        "step": change.step,
-        "path": [{"step": step, "message": value} for step, value in change.path],
-        "before": None if change.is_new else change.before,
-        "after": change.after,
-        "outputs": change.outputs,
-        "sent": [{"sink": sink, "output": to_plain(output)} for sink, output in change.sent],
-    }
-    if change.error is not None:
-        values["error"] = change.error
-    if change.recorded is not None:
-        values["published"] = change.recorded
-    return printable_json(json.dumps(values))
+def _of_output(application: Application, directory: Path, text: str, most: int) -> _Found:
+    """What made an output."""
+    wanted = WantedOutput.parse(text, application)
+    found = find_output(wanted, lambda end: read_log(directory, end), application)
+    origin = origin_of(found, application, read_log(directory, found.record), most)
+    notes = []
+    if origin.count > 1:
+        left = counted(origin.count - len(origin.ways), "message")
+        more = f"; {left} left out" if origin.count > len(origin.ways) else ""
+        notes.append(_ONE_OF.format(count=origin.count, more=more))
+    if origin.is_other:
+        notes.append(_OTHER)
+    changes = [change for way in origin.ways for change in way]
+    return _Found(changes, notes, f"{found}")
+
+
+def _latest(changes: Iterable[Change], asked: _Asked, most: int) -> tuple[deque[Change], int]:
+    """The latest of *changes* that are asked for, and how many there are."""
+    latest: deque[Change] = deque(maxlen=most)
+    count = 0
+    for change in changes:
+        if asked.has(change):
+            latest.append(change)
+            count += 1
+    return latest, count
+
+
+def _left_out(latest: Sized, count: int) -> list[str]:
+    """That there were more, if so."""
+    if count == len(latest):
+        return []
+    earlier = counted(count - len(latest), "earlier change")
+    return [f"{earlier} left out; --changes {count} shows all"]

@@ -20,7 +20,7 @@ from wallaroo.engine.stored import Committed, SavedState
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.entries import MESSAGES, messages_in
-from wallaroo.gateway.log.records import Record
+from wallaroo.gateway.log.records import MOST_NUMBER, Record
 from wallaroo.gateway.reading import check_names
 from wallaroo.history.records import records
 from wallaroo.loading.loader import ApplicationRef
@@ -132,11 +132,11 @@ def log_of_application(
     return application, directory
 
 
-def read_log(directory: Path, *, quiet: bool = False) -> Iterator[Record]:
+def read_log(directory: Path, end: int = MOST_NUMBER, *, quiet: bool = False) -> Iterator[Record]:
     """The records of a log, with progress on the terminal unless *quiet*; see `records`."""
     progress = TransferProgress("read", quiet=quiet)
     try:
-        for record in records(directory):
+        for record in records(directory, end):
             if record.kind == MESSAGES:
                 entry = messages_in(record.payload)
                 count = 0 if entry.source == TICK_SOURCE else entry.messages

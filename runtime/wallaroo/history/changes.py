@@ -84,7 +84,8 @@ Debugs = Callable[[Arrival], bool]
 class Change:
     """What a message, a timer or the end of a window did to an entity. Values are in plain form."""
 
-    where: Where
+    where: Where | None
+    """The entity; None for a message that had none on its way."""
     arrival: Arrival | None
     """None if no message was found that made the change."""
     pipeline: str = ""
@@ -104,6 +105,8 @@ class Change:
     """What then left the application: the name of a sink, and an output."""
     error: str | None = None
     """What was raised, here or behind it."""
+    cause: Change | None = None
+    """The change of another entity because of which there is this one."""
     recorded: Any = None
     """What the application has published in the place of `after`, if that is something else."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wallaroo.gateway.contents import tables_in
@@ -26,9 +26,30 @@ from wallaroo.history.records import names_from
 from wallaroo.wire.records import Block, Outputs
 
 
+class Numbered(NamedTuple):
+    """Outputs of a sink that follow each other."""
+
+    sink: str
+    """Its name."""
+    first: int
+    """Number of the first one."""
+    outputs: Outputs
+
+
+class Renewal(NamedTuple):
+    """That outputs were numbered anew."""
+
+    record: int
+    """Number of the record that says so."""
+    shifts: Mapping[str, int]
+    """By the name of a sink, by how much the numbers became lower of what was not delivered."""
+
+
 class Publication(NamedTuple):
     """Chunks that were published together."""
 
+    record: int
+    """Number of the record with which they were published."""
     run: str
     """The query whose state it has changed."""
     start: int
@@ -40,10 +61,13 @@ class Publication(NamedTuple):
     name."""
     changes: list[bytes]
     """Records of the changed entities."""
-    outputs: list[tuple[str, Outputs]]
-    """Outputs by the name of their sink."""
+    ends: Sequence[int]
+    """Offset after the last message of each chunk."""
+    outputs: list[Numbered]
     letters: int
     """How many messages became dead letters, or were dropped in their place."""
+    late: int
+    """How many came after their windows had closed."""
 
 
 class Publications:
@@ -55,16 +79,19 @@ class Publications:
     Attributes:
         begins: Offset from which on the log has all messages; None until a record is read.
         is_whole: Whether it has all messages that there ever were.
+        renewal: When outputs were numbered anew, the last time; None if they were not.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._records = records
         self._names = Renumbering()
         self._waiting: deque[Block] = deque()
-        self._outputs: list[tuple[str, Outputs]] = []
+        self._outputs: list[Numbered] = []
+        """Outputs that the next publication makes valid."""
         self._end = 0
         self.begins: int | None = None
         self.is_whole = False
+        self.renewal: Renewal | None = None
 
     def __iter__(self) -> Iterator[Publication]:
         for record in self._records:
@@ -75,11 +102,27 @@ class Publications:
                 self._waiting.append(self._names.block(block_in(record.payload)))
             elif record.kind == OUTPUTS:
                 piece = self._names.piece(piece_in(record.payload)[0])
-                self._outputs.append((str(piece.sink), outputs_in(record.payload, 0)))
-            elif record.kind == NOTED and "moved" in noted_in(record.payload):
-                self._waiting.clear()  # they come again, under other offsets
+                self._add(Numbered(str(piece.sink), piece.number, outputs_in(record.payload, 0)))
+            elif record.kind == NOTED:
+                self._note(record.number, self._names.noted(noted_in(record.payload)))
             elif record.kind == PUBLISHED:
                 yield self._published(record)
+
+    def _add(self, added: Numbered) -> None:
+        """Add outputs; they replace those of a publication that was damaged and is made again."""
+        while any(one.sink == added.sink and one.first >= added.first for one in self._outputs):
+            self._outputs.pop()
+        self._outputs.append(added)
+
+    def _note(self, number: int, values: Mapping[str, Any]) -> None:
+        """Note what the record with this *number* changes."""
+        if "moved" in values:
+            self._waiting.clear()  # they come again, under other offsets
+        if values.keys() & {"openings", "outputs"}:
+            # their publication was cut short, or they are dead letters of refused outputs
+            self._outputs.clear()
+        if "identity" in values:
+            self.renewal = Renewal(number, values["shifts"])
 
     def _begin(self, record: Record) -> None:
         """Note where the log begins: each segment does so with the tables as of then."""
@@ -93,12 +136,23 @@ class Publications:
 
     def _published(self, record: Record) -> Publication:
         entry, start, blocks = published_in(record.payload), self._end, list[Block]()
-        for end in entry.more.get("ends", (entry.end,)):
+        ends = entry.more.get("ends", (entry.end,))
+        for end in ends:
             chunk: list[Block] = []
             while self._waiting and self._waiting[0].first < end:  # a chunk has whole blocks
                 chunk.append(self._waiting.popleft())
             blocks += gathered(chunk)  # as they were handed out, for the times of arrival
         self._end, outputs, self._outputs = entry.end, self._outputs, []
         changes = [change for _, _, change in changes_in(record.payload)]
-        letters = entry.tally.set_aside
-        return Publication(entry.more["query"], start, entry.end, blocks, changes, outputs, letters)
+        return Publication(
+            record.number,
+            entry.more["query"],
+            start,
+            entry.end,
+            blocks,
+            changes,
+            ends,
+            outputs,
+            entry.tally.set_aside,
+            sum(entry.tally.late.values()),
+        )

@@ -244,7 +244,7 @@ class Rehearsal:
 
     def _compare_outputs(self, publication: Publication) -> None:
         self.letters += publication.letters
-        for name, outputs in publication.outputs:
+        for name, _, outputs in publication.outputs:
             value = self._sinks[name].value if name in self._sinks else bytes
             of = self.sinks.setdefault(name, OfSink())
             for output in outputs.cut():

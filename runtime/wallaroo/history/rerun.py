@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pdb  # noqa: T100 - what `wallaroo explain --debug` is for
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -22,6 +21,7 @@ from wallaroo.history.changes import (
     Where,
     all_of,
 )
+from wallaroo.history.debugger import Debugger
 from wallaroo.history.differences import ABSENT
 from wallaroo.history.publications import Publication
 from wallaroo.model.application import (
@@ -40,20 +40,9 @@ from wallaroo.testing._watched_entities import Suspects
 from wallaroo.user_code.exceptions import describe_error, raised
 from wallaroo.wire.records import TICK_SOURCE
 
-_NOT_USER_CODE = ("wallaroo.*", "contextlib", "functools", "threading", "dataclasses", "warnings")
-"""Modules through which a debugger passes without stopping."""
-
 
 class _NotKept(Raised):
     """The entity of a message's key was there before the log begins."""
-
-
-class _Debugger(pdb.Pdb):
-    quits = False
-
-    def set_quit(self) -> None:
-        super().set_quit()
-        self.quits = True
 
 
 class Rerun(Run):
@@ -98,6 +87,10 @@ class Rerun(Run):
             lambda _step, _error, _arrival: None
         )
         """Called with the name of a step, and what it raised, for a message that failed."""
+        self.on_late: Callable[[Change], None] = lambda _change: None
+        """Called with what a message did that came after its windows had closed."""
+        self.notes_all = False
+        """Whether changes of all entities are noted, each until the message behind it."""
         self._bucket, self._is_known = bucket, is_known
         self._sources = {source.name: source for source in self._application.sources}
         self._numbers = program.partition_numbers
@@ -119,12 +112,14 @@ class Rerun(Run):
         self._changes: list[Change] = []
         self._change: Change | None = None
         """The last one on the way of the message that is processed."""
+        self._emitted: Any = None
+        """What is encoded for sinks."""
         self._made = False
         """Whether the entity that a step is about to get is new."""
         self._closing: Change | None = None
         """That of windows that close now."""
-        self._debugs = debugs
-        self._debugger = None if debugs is None else _Debugger(skip=_NOT_USER_CODE)
+        self._debugs = debugs or (lambda _arrival: False)
+        self._debugger = None if debugs is None else Debugger()
 
     def changes(
         self, publication: Publication, wanted: set[Where], touched: Touched
@@ -159,6 +154,18 @@ class Rerun(Run):
                     self._takes(source, offset, block.arrived_ns, payload)
         self._free_idle(wanted if not self._stays else all_of(touched))
         return self._changes
+
+    def way(self) -> list[Change]:
+        """What was changed on the way of the output that is sent, in order.
+
+        If there is no state on its way, that is a change without an entity.
+        """
+        found: list[Change] = []
+        change = self._change
+        while change is not None:
+            found.insert(0, change)
+            change = change.cause
+        return found or [Change(None, self._arrival, path=self._steps(self._emitted))]
 
     def begin_with(self, where: Where, entity: Any, time: KeyTime | None) -> None:
         """Let an entity be there that this code has not made."""
@@ -240,13 +247,15 @@ class Rerun(Run):
 
     def _expires(self, name: str, key: Any) -> None:
         self.on_reached((name, key), self._arrival)
-        if (name, key) in self._wanted:
+        if self._is_noted((name, key)):
             begun = self.snapshot((name, key))
             change = Change((name, key), self._arrival, "", "expires", begun=begun, ended=NOTHING)
             self._changes.append(change)
 
     def _begin(self, arrival: Arrival) -> None:
         self._arrival, self._change = arrival, None
+        if self.notes_all:
+            self._changes.clear()
         self._path.clear()
         self.on_arrival(arrival)
         result = self.result
@@ -257,6 +266,9 @@ class Rerun(Run):
         result.unknown_keys.clear()
 
     # --- what is noted on the way ----------------------------------------------------------------
+
+    def _is_noted(self, where: Where) -> bool:
+        return self.notes_all or where in self._wanted
 
     def _waiting(self, name: str) -> Iterable[tuple[Any, Any]]:
         entities = self.result.state[name]
@@ -280,7 +292,7 @@ class Rerun(Run):
     def _find_or_create(self, pipeline: Pipeline, step: Stateful, key: Any, message: Any) -> None:
         where = (step.partition, key)
         if key not in self.result.state[step.partition] and not self._is_known(where):
-            if where in self._wanted:
+            if self._is_noted(where):
                 self._note(pipeline, step, where)
             self.lacking += 1
             raise _NotKept
@@ -298,19 +310,15 @@ class Rerun(Run):
         about: Any = None,
     ) -> list[Any]:
         where = (step.partition, key)
-        if where not in self._wanted:
+        if not self._is_noted(where):
             return super()._compute(pipeline, step, key, message, *timers, about=about)
         change = self._note(pipeline, step, where)
         if about is not None and timers:  # the message is the name of the timer
             change.path = [("timer", to_plain(message))]
         try:
             call: Any = super()._compute
-            if (
-                self._debugs is not None
-                and self._arrival is not None
-                and self._debugs(self._arrival)
-            ):
-                call = self._debugged(call)
+            if self._debugger is not None and self._arrival and self._debugs(self._arrival):
+                call = self._debugger.stopping_in(call)
             outputs: list[Any] = call(pipeline, step, key, message, *timers, about=about)
             change.outputs = [to_plain(output) for output in outputs]
         finally:
@@ -321,7 +329,7 @@ class Rerun(Run):
         self, pipeline: Pipeline, step: WindowCompute, key: Any, message: Any
     ) -> tuple[list[Any], bool]:
         where = (step.partition, key)
-        if where not in self._wanted:
+        if not self._is_noted(where):
             return super()._aggregate(pipeline, step, key, message)
         change = self._note(pipeline, step, where)
         outputs, late = super()._aggregate(pipeline, step, key, message)
@@ -329,13 +337,14 @@ class Rerun(Run):
         change.outputs = [to_plain(output) for output in outputs]
         if late:
             change.error = "it came too late for its windows"
+            self.on_late(change)
         return outputs, late
 
     def _tick(self, name: str, key: Any) -> None:
         where, found = (name, key), len(self._changes)
         self.on_reached(where, self._arrival)
         self._change = None
-        if where not in self._wanted or name not in self._windows:
+        if not self._is_noted(where) or name not in self._windows:
             super()._tick(name, key)
             return
         pipeline, step, _ = self._windows[name]
@@ -350,6 +359,10 @@ class Rerun(Run):
             self._change = self._closing
             self._closing.outputs.append(to_plain(message))
         super()._run_behind(pipeline, branch, key, message)
+
+    def _send(self, pipeline: Pipeline, branch: Branch, message: Any) -> None:
+        self._emitted = message
+        super()._send(pipeline, branch, message)
 
     def _sent(self, sink: str, output: bytes) -> None:
         assert self._arrival is not None
@@ -367,29 +380,19 @@ class Rerun(Run):
 
     def _note(self, pipeline: Pipeline, step: Stateful, where: Where) -> Change:
         """Note that *step* is about to change an entity."""
-        steps = ["decoder", *(name for name, _ in self._path)]
-        path = [
-            (name, to_plain(value)) for name, (_, value) in zip(steps, self._path, strict=False)
-        ]
+        path = self._steps()
         state, is_new = self.snapshot(where), self._made
         self._made = False
         change = Change(
             where, self._arrival, pipeline.name, step.name, path, state, state, is_new=is_new
         )
+        change.cause = self._change
         self._changes.append(change)
         self._change = change
         return change
 
-    def _debugged(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap *call*, so that the debugger stops at the first line of user code in it."""
-
-        def debugged(*args: Any, **kwargs: Any) -> Any:
-            debugger = self._debugger
-            assert debugger is not None
-            try:
-                return debugger.runcall(call, *args, **kwargs)
-            finally:
-                if debugger.quits:
-                    raise KeyboardInterrupt
-
-        return debugged
+    def _steps(self, *last: Any) -> list[tuple[str, Any]]:
+        """The steps on the way so far, each with what it passed on, the last one with *last*."""
+        steps = ["decoder", *(name for name, _ in self._path)]
+        values = [*(value for _, value in self._path), *last]
+        return [(name, to_plain(value)) for name, value in zip(steps, values, strict=False)]
