@@ -60,7 +60,7 @@ def test_the_commands_print_what_the_page_shows(
 
 
 def test_the_options_are_those_of_the_command() -> None:
-    named = set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--keep-messages-gib"}
+    named = set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--keep-messages-gib", "--keep-messages-days"}
     of_explain = {name for one in explain.explain.params for name in one.opts}
     others = (*rehearse.rehearse.params, *shadow.shadow.params)
     assert named <= of_explain | {name for one in others for name in one.opts}

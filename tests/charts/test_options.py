@@ -22,6 +22,7 @@ OPTIONS: dict[str, tuple[click.Command, str, Any]] = {
     "skipDamaged": (gateway, "--skip-damaged", True),
     "gateway.journalLimitGiB": (gateway, "--journal-limit-gib", 0.5),
     "gateway.keepMessagesGiB": (gateway, "--keep-messages-gib", 0.5),
+    "gateway.keepMessagesDays": (gateway, "--keep-messages-days", 7.0),
     "gateway.maxConnections": (gateway, "--max-connections", 2_000_000),
     "gateway.idleTimeoutSeconds": (gateway, "--idle-timeout", 0.5),
     "gateway.frameTimeoutSeconds": (gateway, "--frame-timeout", 7.0),
@@ -31,6 +32,10 @@ OPTIONS: dict[str, tuple[click.Command, str, Any]] = {
     "driver.gatewayPatienceSeconds": (driver, "--gateway-patience", 60.0),
 }
 """The option that each value becomes as it is, and another value than the default."""
+WITH: dict[str, dict[str, Any]] = {
+    "gateway.keepMessagesDays": {"gateway": {"keepMessagesGiB": 0.5}},
+}
+"""What else a value needs."""
 OTHER_DEFAULTS = {"--journal-limit-gib": 3.0, "--max-frame": 1024**2}
 """Defaults of charts that suit the default sizes of volumes and pods."""
 REQUIRED = {
@@ -61,12 +66,18 @@ def nested(path: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The values of *one*, and those of *other*, which have at most one level in common."""
+    return {key: {**one.get(key, {}), **other[key]} if key in other else one[key] for key in one}
+
+
 @pytest.mark.parametrize("path", OPTIONS)
 def test_a_value_becomes_its_option(helm: Helm, path: str) -> None:
     command, name, value = OPTIONS[path]
     parameter = str(option(command, name).name)
     assert parsed(helm, command, {}).params[parameter] != value
-    assert parsed(helm, command, nested(path, value)).params[parameter] == value
+    values = merged(nested(path, value), WITH.get(path, {}))
+    assert parsed(helm, command, values).params[parameter] == value
 
 
 @pytest.mark.parametrize("path", OPTIONS)

@@ -89,6 +89,16 @@ DEPENDENT: list[tuple[dict[str, Any], str]] = [
         "gateway.journalLimitGiB is 3 and storage.journal.size is 4G",
     ),
     (
+        {"gateway": {"keepMessagesGiB": 2}},
+        "gateway.journalLimitGiB is 3, gateway.keepMessagesGiB is 2 and storage.journal.size is "
+        "5Gi",
+    ),
+    (
+        {"gateway": {"keepMessagesDays": "0.5"}},
+        "gateway.keepMessagesDays is 0.5 and gateway.keepMessagesGiB is 0: nothing is kept for so "
+        "long. Set gateway.keepMessagesGiB",
+    ),
+    (
         {
             "gateway": {
                 "topologySpreadConstraints": [
@@ -147,6 +157,7 @@ FITTING: list[dict[str, Any]] = [
     {"executor": {"memory": "512m", "memoryOverhead": "300m"}, "driver": {"memory": "512m"}},
     {"gateway": {"journalLimitGiB": 10}, "storage": {"journal": {"size": "11Gi"}}},
     {"gateway": {"journalLimitGiB": 10}, "storage": {"journal": {"existingClaim": "mine"}}},
+    {"gateway": {"keepMessagesGiB": 1, "keepMessagesDays": 7}},
     {
         "executor": {"nodeSelector": {"disk": "fast"}},
         "driver": {"nodeSelector": {"disk": "fast", "zone": "a"}},

@@ -18,6 +18,7 @@ from wallaroo.cli import driver, gateway, run
 from wallaroo.cli.main import main
 from wallaroo.cli.option_tree import Options
 from wallaroo.engine.settings import EngineSettings
+from wallaroo.errors import UsageError
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run.local_gateway import LocalGateway
@@ -55,6 +56,7 @@ GATEWAY_ARGUMENTS = {
     "--frame-timeout": "7.5",
     "--journal-limit-gib": "0.125",
     "--keep-messages-gib": "0.5",
+    "--keep-messages-days": "1.5",
     "--on-error": "Market Data=drop",
     "--in-tls-cert": "in.pem",
     "--in-tls-key": "in.key",
@@ -171,6 +173,14 @@ def test_the_defaults_of_a_gateway_are_those_of_its_settings() -> None:
     assert filled(gateway.OPTIONS, gateway.gateway, *arguments) == GatewayProcessSettings(
         application=ApplicationRef("app"), gateway=GatewaySettings(Path("state"), "http://a:1")
     )
+
+
+def test_days_without_a_size_are_refused() -> None:
+    days, refused = "--keep-messages-days=7", "--keep-messages-days needs --keep-messages-gib"
+    with pytest.raises(UsageError, match=refused):
+        filled(run.OPTIONS, run.run, "app", "--master=local[1]", days)
+    with pytest.raises(UsageError, match=refused):
+        filled(gateway.OPTIONS, gateway.gateway, *REQUIRED, "--listen=http://a:1", days)
 
 
 def test_the_defaults_of_a_driver_are_those_of_its_settings() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.helpers import wait_until
 from tests.history.harness import Recorded, explained
+from tests.history.test_explanation import Clock
 from tests.history.totals import totals
 from wallaroo.gateway import store as store_module
 from wallaroo.gateway import writer
@@ -28,10 +30,12 @@ def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "_RELEASE_EVERY_S", 0.0)
 
 
-def released(directory: Path, keep_bytes: int, padding: int = 0) -> None:
+def released(
+    directory: Path, keep_bytes: int, padding: int = 0, keep_s: float = 0.0, **more: Any
+) -> None:
     """Run messages for two keys, and let all of them be in the checkpoint."""
-    limits = StoreLimits(JournalLimits(keep_bytes=keep_bytes))
-    recorded = Recorded(directory, totals(), limits=limits)
+    limits = StoreLimits(JournalLimits(keep_bytes=keep_bytes, keep_s=keep_s))
+    recorded = Recorded(directory, totals(), limits=limits, **more)
     for number in range(ROUNDS):
         padded = b" " * padding
         recorded.run([("numbers", b"ada 1"), ("numbers", b"bob+ada %d" % number + padded)])
@@ -95,6 +99,36 @@ def test_what_was_kept_goes_with_a_start_that_keeps_less(tmp_path: Path) -> None
     assert 0 < len(segments(tmp_path, "kept-")) < many
     Recorded(tmp_path, totals()).close()
     assert segments(tmp_path, "kept-") == []
+
+
+def test_what_is_kept_goes_with_time_though_nothing_comes_in(tmp_path: Path) -> None:
+    clock = Clock()
+    limits = StoreLimits(JournalLimits(keep_bytes=10**9, keep_s=60.0))
+    released(tmp_path, 10**9, keep_s=60.0, clock=clock, uptime=clock.uptime)
+    kept = segments(tmp_path, "kept-")
+    clock.now_ns += 59_900_000_000
+    recorded = Recorded(tmp_path, totals(), limits=limits, clock=clock, uptime=clock.uptime)
+    recorded.run([("numbers", b"ada 1")])
+    assert segments(tmp_path, "kept-")[: len(kept)] == kept
+    clock.now_ns += 10**9
+    wait_until(lambda: not any(file.exists() for file in kept), "the end of what is kept")
+    recorded.close()
+    (*_, change), explanation = explained(tmp_path, totals(), "ada")
+    assert explanation.lacks
+    assert change.after["sum"] == ROUNDS + sum(range(ROUNDS)) + 1
+
+
+def test_a_wall_clock_that_jumps_removes_nothing(tmp_path: Path) -> None:
+    clock, wall = Clock(), Clock()
+    limits = StoreLimits(JournalLimits(keep_bytes=10**9, keep_s=60.0))
+    released(tmp_path, 10**9, keep_s=60.0, clock=wall, uptime=clock.uptime)
+    kept = segments(tmp_path, "kept-")
+    recorded = Recorded(tmp_path, totals(), limits=limits, clock=wall, uptime=clock.uptime)
+    for jump_ns in (10**18, -2 * 10**18, 10**18):
+        wall.now_ns += jump_ns
+        recorded.run([("numbers", b"ada 1")])
+    assert segments(tmp_path, "kept-")[: len(kept)] == kept
+    recorded.close()
 
 
 def test_what_is_kept_makes_room_for_messages_when_the_disk_is_full(

@@ -211,6 +211,7 @@ resource:
   (list "functionTimeoutSeconds" $values.functionTimeoutSeconds "0 or more")
   (list "gateway.journalLimitGiB" $values.gateway.journalLimitGiB "more than 0")
   (list "gateway.keepMessagesGiB" $values.gateway.keepMessagesGiB "0 or more")
+  (list "gateway.keepMessagesDays" $values.gateway.keepMessagesDays "0 or more")
   (list "gateway.idleTimeoutSeconds" $values.gateway.idleTimeoutSeconds "0 or more")
   (list "gateway.frameTimeoutSeconds" $values.gateway.frameTimeoutSeconds "0 or more")
   (list "gateway.deadLetters.limitMiB" $values.gateway.deadLetters.limitMiB "more than 0")

@@ -117,6 +117,7 @@ spec:
             - --function-timeout={{ .Values.functionTimeoutSeconds }}
             - --journal-limit-gib={{ $values.journalLimitGiB }}
             - --keep-messages-gib={{ $values.keepMessagesGiB }}
+            - --keep-messages-days={{ $values.keepMessagesDays }}
             - --max-connections={{ int $values.maxConnections }}
             - --idle-timeout={{ $values.idleTimeoutSeconds }}
             - --frame-timeout={{ $values.frameTimeoutSeconds }}

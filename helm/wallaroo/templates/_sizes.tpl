@@ -47,6 +47,10 @@ executor.memoryOverhead is {{ $.Values.executor.memoryOverhead }}: Python needs 
 {{- $size := include "wallaroo.bytes" $journal.size -}}
 {{- $most := regexFind (get (include "wallaroo.forms" . | fromYaml) "number").pattern (toString .Values.gateway.journalLimitGiB) -}}
 {{- $kept := regexFind (get (include "wallaroo.forms" . | fromYaml) "number").pattern (toString .Values.gateway.keepMessagesGiB) -}}
+{{- $days := regexFind (get (include "wallaroo.forms" . | fromYaml) "number").pattern (toString .Values.gateway.keepMessagesDays) -}}
+{{- if and $kept $days (not (float64 $kept)) (float64 $days) }}
+gateway.keepMessagesDays is {{ $days }} and gateway.keepMessagesGiB is 0: nothing is kept for so long. Set gateway.keepMessagesGiB to the most that all of it may take on the volume.
+{{- end -}}
 {{- if and $most $kept $size (not $journal.existingClaim) -}}
 {{- $needed := addf (float64 $most) (float64 $kept) 1.0 -}}
 {{- if gt (mulf $needed $gib) (float64 $size) }}

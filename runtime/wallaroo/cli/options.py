@@ -20,7 +20,7 @@ from wallaroo.cli.option_types import (
 )
 from wallaroo.dataflow.call_timeout import CALL_LIMIT_S
 from wallaroo.engine.settings import EngineSettings
-from wallaroo.errors import ACCEPT, SKIP
+from wallaroo.errors import ACCEPT, SKIP, UsageError
 from wallaroo.gateway.dead_letters.store import DeadLetterLimits
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.limits import SourceLimits
@@ -256,8 +256,18 @@ SOURCE_LIMITS = Options(
         "completely; otherwise its sender is disconnected. 0 for no limit.",
     ),
 )
+
+
+def _journal_limits(disk_bytes: int, keep_bytes: int, keep_s: float) -> JournalLimits:
+    if keep_s and not keep_bytes:
+        msg = "--keep-messages-days needs --keep-messages-gib, the most that all of it may take"
+        raise UsageError(msg)
+    return JournalLimits(disk_bytes, keep_bytes=keep_bytes, keep_s=keep_s)
+
+
 JOURNAL_LIMITS = Options(
     JournalLimits,
+    _journal_limits,
     disk_bytes=Option(
         "--journal-limit-gib",
         type=_POSITIVE,
@@ -273,6 +283,13 @@ JOURNAL_LIMITS = Options(
         "for `wallaroo explain`. While the disk lacks space, less of it is kept.",
         read=lambda gib: int(gib * _GIB),
         write=lambda size: size / _GIB,
+    ),
+    keep_s=Option(
+        "--keep-messages-days",
+        type=NumberType(),
+        help="Days after which what --keep-messages-gib keeps is removed; 0 for no limit.",
+        read=lambda days: days * _DAY_S,
+        write=lambda seconds: seconds / _DAY_S,
     ),
 )
 DEAD_LETTER_LIMITS = Options(

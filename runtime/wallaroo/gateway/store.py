@@ -6,6 +6,7 @@ of which nothing is needed any more.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -23,6 +24,7 @@ from wallaroo.gateway.entries import NOTED, pack_noted
 from wallaroo.gateway.journal.clock import Uptime, uptime
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached
+from wallaroo.gateway.log.kept import Keep
 from wallaroo.gateway.numbering import Numbering
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.writer import LogWriter
@@ -34,6 +36,8 @@ _EARLIER = "journal.db"
 """Where versions before format 4 had accepted messages."""
 _RELEASE_EVERY_S = 0.1
 """Time between two looks whether segments are needed."""
+_EXPIRE_EVERY_S = 600.0
+"""Time between two looks whether what is kept is too old; the clock may be corrected meanwhile."""
 _RELEASE_SHARE = 50
 """Looks take at most one part of so many of the time."""
 _CARRIED_BYTES = 16 * 1024**2
@@ -97,7 +101,7 @@ class Store:
             wake,
             lambda: pack_tables(self._tables()),
             lambda: (self.journal.end, self.journal.opening),
-            limits.journal.keep_bytes,
+            Keep(limits.journal.keep_bytes, limits.journal.keep_s, self._now_ns),
         )
         self._letters = DeadLetterStore(directory / LETTERS, limits.letters)
         self._numbering = Numbering(sources, sinks)
@@ -110,6 +114,8 @@ class Store:
         self.writer.gather = self._gather
         self._release_at = 0.0
         """When to look again whether segments are needed."""
+        self._expire_at = math.inf
+        """When to look again whether what is kept of the log is too old."""
         self._is_releasing = False
         """Whether segments go once what was appended is on disk."""
         self._closed = False
@@ -139,6 +145,8 @@ class Store:
         left = [self.journal.until_turn(), again_s]
         if self.writer.log.oldest_end is not None:
             left.append(max(0.0, self._release_at - now))
+        elif self._expire_at < math.inf:
+            left.append(max(0.0, self._expire_at - now))
         return min((wait for wait in left if wait is not None), default=None)
 
     def close(self) -> None:
@@ -192,6 +200,9 @@ class Store:
             self.journal.submit(source, 0, b"", reached=reached)
             self.journal.gather()
             self.writer.flush()
+
+    def _now_ns(self) -> int:
+        return self.journal.clock.now()
 
     def _tables(self) -> dict[str, Any]:
         return {
@@ -265,6 +276,10 @@ class Store:
         with self.writer.changed:
             now, segments, queues = time.monotonic(), self.writer.log, self.outbox.queues
             self._release_at = now + _RELEASE_EVERY_S
+            left_s = segments.kept.expire()
+            self._expire_at = math.inf
+            if left_s is not None:
+                self._expire_at = max(self._release_at, now + min(left_s, _EXPIRE_EVERY_S))
             end, needed = segments.oldest_end, (self.journal.needed_from, self.outbox.needed_from)
             if end is None or any(at is not None and at < end for at in needed):
                 return

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from wallaroo.gateway.log.kept import Keep
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import SNAPSHOT, NoRoom
 from wallaroo.gateway.marks import Mark, MarkWriter
@@ -48,7 +49,7 @@ class LogWriter:
         snapshot: Returns the present tables; called with `changed` held.
         reached: Returns the offset after the last message on disk, and the name of the last
             opening, for the mark.
-        keep_bytes: Bytes of released segments that are kept, as long as the disk has room.
+        keep: What is kept of released segments, as long as the disk has room.
     """
 
     def __init__(
@@ -57,13 +58,13 @@ class LogWriter:
         schedule: Callable[[], None],
         snapshot: Callable[[], bytes],
         reached: Callable[[], tuple[int, str]],
-        keep_bytes: int = 0,
+        keep: Keep = Keep(),  # noqa: B008 - it cannot be changed
     ) -> None:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         """Held while something is appended, and while what the log says is looked at; never while
         the disk is waited for. Notified when something is on disk."""
-        self.log = Log(directory, lambda: [snapshot()], keep_bytes=keep_bytes)
+        self.log = Log(directory, lambda: [snapshot()], keep=keep)
         self.gather: Callable[[bool], None] = lambda _has_room: None
         """Called at the beginning of a turn, with `changed` held, to append what has come in; the
         argument is whether the disk has room for more than what frees it."""
@@ -221,7 +222,7 @@ class LogWriter:
         now = time.monotonic()
         if now >= self._free_until and not self.closing:
             free, reserved = free_bytes(self._directory), reserved_bytes(self._directory)
-            while free < reserved and self.log.forget_oldest():
+            while free < reserved and self.log.kept.forget_oldest():
                 free = free_bytes(self._directory)
             self._free_until, roomy = now + _LOOK_EVERY_S, free >= reserved
             if self._has_room and not roomy:

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.gateway.log.simulated_disk import SimulatedDisk
+from wallaroo.gateway.log.kept import Keep
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import SNAPSHOT, Record
 from wallaroo.gateway.log.scan import scan
@@ -24,10 +25,17 @@ class Model:
         needed: Number of the first one that has to be.
     """
 
-    def __init__(self, disk: SimulatedDisk, segment_bytes: int = 500, keep_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        disk: SimulatedDisk,
+        segment_bytes: int = 500,
+        keep_bytes: int = 0,
+        keep_s: float = 0.0,
+    ) -> None:
         self.disk = disk
         self.segment_bytes = segment_bytes
-        self.keep_bytes = keep_bytes
+        self.keep_bytes, self.keep_s = keep_bytes, keep_s
+        self.now_ns = 10**18
         self.appended: dict[int, Record] = {}
         self.kept = 1
         self.needed = 1
@@ -157,6 +165,9 @@ class Model:
             self.release(rng.randrange(self.kept, len(self.appended) + 1))
         elif self.appended and what < 0.98:
             self.read(rng.randrange(self.kept, len(self.appended) + 1))
+        elif what < 0.985:
+            self.now_ns += rng.randrange(3) * 10**9
+            self.log.kept.expire()
         else:
             self.scan()
 
@@ -165,7 +176,7 @@ class Model:
             DIRECTORY,
             self._snapshot,
             segment_bytes=self.segment_bytes,
-            keep_bytes=self.keep_bytes,
+            keep=Keep(self.keep_bytes, self.keep_s, lambda: self.now_ns),
             disk=self.disk,
         )
 

@@ -26,6 +26,7 @@ class File:
         self.pending: list[tuple[int, bytes] | int] = []
         self.seen = bytearray(data)
         self.locks: list[tuple[int, bool]] = []
+        self.time = 0
 
     def write(self, data: bytes, offset: int) -> None:
         self.seen.extend(bytes(max(0, offset - len(self.seen))))
@@ -109,6 +110,12 @@ class SimulatedDisk(Disk):
 
     def size(self, descriptor: int) -> int:
         return len(self._descriptors[descriptor].seen)
+
+    def time(self, descriptor: int) -> int:
+        return self._descriptors[descriptor].time
+
+    def set_time(self, descriptor: int, ns: int) -> None:
+        self._descriptors[descriptor].time = ns
 
     def pread(self, descriptor: int, length: int, offset: int) -> bytes:
         self.calls["pread"] += 1
@@ -204,12 +211,11 @@ class SimulatedDisk(Disk):
                 del names[before]
             if after is not None:
                 names[after] = file
-        return type(self)(
-            {
-                name: File(file.after_crash(rng, sector, kept, garbage=garbage))
-                for name, file in names.items()
-            }
-        )
+        found: dict[str, File] = {}
+        for name, file in names.items():
+            found[name] = File(file.after_crash(rng, sector, kept, garbage=garbage))
+            found[name].time = file.time
+        return type(self)(found)
 
     def after_kill(self) -> Self:
         """The disk as the next process sees it if only the process is killed."""

@@ -24,7 +24,8 @@ _PARTS = 4
 def _run(seed: int, seen: Counter[str]) -> None:
     """Use a log, let the machine fail, and so on, some times."""
     rng = random.Random(seed)
-    model = Model(SimulatedDisk(), rng.choice((200, 500, 500, 2000)), rng.choice((0, 1000, 4000)))
+    segment_bytes, keep_bytes = rng.choice((200, 500, 500, 2000)), rng.choice((0, 1000, 4000))
+    model = Model(SimulatedDisk(), segment_bytes, keep_bytes, rng.choice((0, 0, 5)))
     model.seen = seen
     for _ in range(rng.randrange(1, 5)):
         model.disk.crash_in = rng.randrange(rng.choice((3, 10, 50)))

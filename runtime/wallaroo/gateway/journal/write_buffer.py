@@ -30,6 +30,9 @@ class JournalLimits:
     """Bytes of the log that are kept when nothing in them is needed any more, to explain state by
     the messages that made it: with those messages, outputs and changes. None by default, as they
     are further copies of what may be personal data."""
+    keep_s: float = 0.0
+    """Seconds after its last record when such a part of the log goes, even if there is room; 0 for
+    no limit."""
     streams: int = 10_000
     """Streams of the acknowledged protocol that are remembered at most: some MiB of memory."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Sequence
@@ -48,6 +49,15 @@ class Disk:
     def size(self, descriptor: int) -> int:
         """The length of a file."""
         return os.fstat(descriptor).st_size
+
+    def time(self, descriptor: int) -> int:
+        """When a file was changed last, in nanoseconds since the Unix epoch."""
+        return os.fstat(descriptor).st_mtime_ns
+
+    def set_time(self, descriptor: int, ns: int) -> None:
+        """Let a file be changed last at a time, if its file system lets the process say so."""
+        with contextlib.suppress(OSError):
+            os.utime(descriptor, ns=(ns, ns))
 
     def rename(self, file: Path, other: Path) -> None:
         """Give a file another name."""

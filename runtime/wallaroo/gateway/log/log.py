@@ -11,6 +11,7 @@ from pathlib import Path
 from zlib import crc32
 
 from wallaroo.gateway.log.disk import Disk, content, write_all
+from wallaroo.gateway.log.kept import Keep, KeptSegments
 from wallaroo.gateway.log.records import (
     ANY,
     HEADER,
@@ -31,8 +32,6 @@ from wallaroo.gateway.log.segments import (
     NAME_BYTES,
     Head,
     Segment,
-    kept_file,
-    kept_segments,
     new_spare,
     segment_file,
 )
@@ -80,8 +79,7 @@ class Log:
             record before. It must not append.
         segment_bytes: Length of a segment, roughly: one is longer if a single record is, and is at
             least twice as long as its snapshot.
-        keep_bytes: Bytes of released segments that are kept, the newest ones, under other names:
-            `recover` does not read them.
+        keep: What is kept of released segments, under other names: `recover` does not read them.
         disk: For tests.
 
     Attributes:
@@ -115,16 +113,14 @@ class Log:
         snapshot: Callable[[], Sequence[Part]],
         *,
         segment_bytes: int = SEGMENT_BYTES,
-        keep_bytes: int = 0,
+        keep: Keep = Keep(),  # noqa: B008 - it cannot be changed
         disk: Disk | None = None,
     ) -> None:
         self._directory = directory
-        self._keep_bytes = keep_bytes
-        self._kept: deque[tuple[Path, int]] = deque()
-        """Files of kept segments, and their lengths, from the oldest one on."""
         self._snapshot = snapshot
         self._segment_bytes = segment_bytes
         self._disk = disk or Disk()
+        self.kept = KeptSegments(self._disk, directory, keep, self._remove)
         self._segments: list[Segment] = []
         self._queue: deque[_Batch] = deque()
         # address up to which records are appended to the last segment
@@ -177,7 +173,7 @@ class Log:
             self._queue.append(_Batch(last, self._place(last, self.end)))
             if self.next > last.head.first:
                 self._set_limit(recovery.snapshot_bytes)
-            self._find_kept()
+            self.kept.find(self._segments[0].head)
 
     def append(self, kind: int, *parts: Part) -> int:
         """Add a record to what `write` writes.
@@ -362,19 +358,11 @@ class Log:
             segment = self._segments.pop(0)
             if self._reader is not None and self._reader[0] is segment:
                 self._close_reader()
-            if self._keep_bytes:
-                self._keep(segment.file)
+            if self.kept:
+                self.kept.add(segment.file)
             else:
                 self._remove(segment.file)
             fault("log-released")
-
-    def forget_oldest(self) -> bool:
-        """Remove the oldest segment that is kept; returns whether there was one."""
-        if not self._kept:
-            return False
-        file, _ = self._kept.popleft()
-        self._disk.unlink(file)
-        return True
 
     def close(self) -> None:
         """Close the files; what was appended and not written is lost."""
@@ -480,6 +468,7 @@ class Log:
 
     def _end(self, segment: Segment) -> None:
         """Close a segment to which nothing is written any more, now or after its last sync."""
+        self.kept.end(segment.descriptor)
         if segment.descriptor in self._syncing.values():
             self._ended.add(segment.descriptor)
         else:
@@ -544,37 +533,6 @@ class Log:
         for _ in walk:
             pass
         return damage_at(segment.file, extent, walk.at, walk.number)
-
-    def _find_kept(self) -> None:
-        """Find the segments that an earlier process has kept, and remove those beyond the bound."""
-        found, oldest = kept_segments(self._disk, self._directory, self._segments[0].head)
-        self._kept.extend((file, self._length(file)) for _, file in found)
-        for file in oldest:
-            self._disk.unlink(file)
-        self._bound_kept()
-
-    def _keep(self, file: Path) -> None:
-        """Give the file of the oldest segment the name of one that is kept."""
-        kept = kept_file(file)
-        self._disk.rename(file, kept)
-        self._disk.sync_directory(self._directory)
-        self._kept.append((kept, self._length(kept)))
-        self._bound_kept()
-
-    def _length(self, file: Path) -> int:
-        descriptor = self._disk.open(file)
-        try:
-            return self._disk.size(descriptor)
-        finally:
-            self._disk.close(descriptor)
-
-    def _bound_kept(self) -> None:
-        """Remove the oldest segments that are kept, as long as all take more than they may."""
-        size = sum(size for _, size in self._kept)
-        while size > self._keep_bytes:
-            file, length = self._kept.popleft()
-            size -= length
-            self._remove(file)
 
     def _remove(self, file: Path) -> None:
         """Remove the file of the oldest segment, or keep it for one that is going to begin.
