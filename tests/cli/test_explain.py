@@ -195,6 +195,22 @@ def test_a_message_without_state_is_shown_and_arguments_are_the_applications(
         assert sent.split() == ["sends", "to", f"'{name}'", f"b'{payload * 2}'"]
 
 
+def test_of_messages_that_make_the_same_all_are_shown(tmp_path: Path) -> None:
+    """Which one has made an output is not known if their keys are in several partitions."""
+    code = (WORD_COUNT / "application.py").read_text()
+    changed = code.replace('f"{word} => {count}\\n".encode()', 'b"same"')
+    assert changed != code
+    (tmp_path / "application.py").write_text(changed)
+    recorded = Recorded(tmp_path, application_without_addresses(str(tmp_path), ()))
+    recorded.run([(SOURCE, b"a"), (SOURCE, b"b"), (SOURCE, b"c")])
+    recorded.close()
+    asked = ["explain", str(tmp_path), "--output", f"{SOURCE}:2", "--state-dir", str(tmp_path)]
+    done = CliRunner().invoke(main, [*asked, "--changes", "2", "--json"])
+    assert [json.loads(line)["offset"] for line in done.stdout.splitlines()] == [1, 2]
+    told = "note: one of 3 messages that were processed together made it; 1 message left out\n"
+    assert done.stderr == told
+
+
 LATE = """
 import wallaroo
 

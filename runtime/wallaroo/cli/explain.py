@@ -38,7 +38,7 @@ _LATE_MISSING = (
     "note: {} more came too late and cannot be shown: the entity was there before the log begins, "
     "or the code has changed"
 )
-_ONE_OF = "note: one of {count:,} messages made it that were processed together{more}"
+_ONE_OF = "note: one of {count:,} messages that were processed together made it{more}"
 _OTHER = (
     "note: no message makes this output again; shown is what makes one now that was not published: "
     "the code has changed, or depends on something else, such as the clock"
@@ -189,7 +189,7 @@ def explain(
         for change in found.changes:
             lines = [change_json(change)] if as_json else change_lines(change)
             click.echo("\n".join(lines), file=write)
-    for note in () if as_json else found.notes:
+    for note in () if as_json and output is None else found.notes:
         click.echo(note, err=True)
 
 
