@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -99,3 +100,14 @@ def test_the_schema_has_the_lower_bound_of_the_option(path: str) -> None:
         assert isinstance(bound, click.IntRange)
         assert schema["minimum"] == bound.min
     assert "default" not in schema  # the one place for defaults is values.yaml
+
+
+def test_the_archive_is_on_a_volume_that_is_mounted(helm: Helm) -> None:
+    claim = {"name": "archive", "persistentVolumeClaim": {"claimName": "archive"}}
+    values = {
+        "archiveDirectory": "/archive/orders",
+        "extraVolumes": [claim],
+        "extraVolumeMounts": [{"name": "archive", "mountPath": "/archive"}],
+    }
+    assert parsed(helm, gateway, {"gateway": values}).params["archive"] == Path("/archive/orders")
+    assert parsed(helm, gateway, {}).params["archive"] is None

@@ -61,6 +61,7 @@ UNKNOWN_KEYS: list[tuple[dict[str, Any], str]] = [
         "test.expect[1].tekst is not a value of this chart: did you mean test.expect[1].text?",
     ),
 ]
+ARCHIVE_MOUNT = {"name": "archive", "mountPath": "/archive/"}
 DEPENDENT: list[tuple[dict[str, Any], str]] = [
     (
         {"driver": {"memory": "4g"}},
@@ -92,6 +93,21 @@ DEPENDENT: list[tuple[dict[str, Any], str]] = [
         {"gateway": {"keepMessagesGiB": 2}},
         "gateway.journalLimitGiB is 3, gateway.keepMessagesGiB is 2 and storage.journal.size is "
         "5Gi",
+    ),
+    (
+        {"gateway": {"archiveDirectory": "/archived/x", "extraVolumeMounts": [ARCHIVE_MOUNT]}},
+        "gateway.archiveDirectory is /archived/x, and no volume of gateway.extraVolumeMounts has",
+    ),
+    (
+        {
+            "gateway": {
+                "archiveDirectory": "/archive/x",
+                "extraVolumeMounts": [ARCHIVE_MOUNT],
+                "keepMessagesGiB": 0.5,
+            }
+        },
+        "is 5Gi: the volume would be full before the journal is, because it also holds 1 GiB of "
+        "outputs and 1 GiB that waits for the archive. Set storage.journal.size=5.5Gi or more",
     ),
     (
         {"gateway": {"keepMessagesDays": "0.5"}},

@@ -7,19 +7,26 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.gateway.harness import publish
-from tests.helpers import WORD_COUNT
+from tests.helpers import WORD_COUNT, wait_until
 from tests.history.harness import Recorded, record_words
 from wallaroo.cli.main import main
 from wallaroo.cli.options import application_without_addresses
+from wallaroo.gateway import store as store_module
+from wallaroo.gateway import writer
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.dead_letters.evidence import EvidenceFinder
+from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.log.archiving import archive_oldest
+from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.outbox.chunks import FinishedChunk
+from wallaroo.gateway.store import StoreLimits
 from wallaroo.wire.records import FailedMessage, Tally
 
 SOURCE = "Split and Count"
@@ -303,3 +310,37 @@ def test_a_dead_letter_says_how_its_key_is_explained(tmp_path: Path) -> None:
     _, _, command = line.partition("wallaroo ")
     done = CliRunner().invoke(main, [*shlex.split(command), "--state-dir", str(tmp_path)])
     assert "word totals['z'] (new) .word_totals['zebra'] + 1" in done.stdout
+
+
+def test_what_is_archived_is_read_by_all_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "Log", partial(Log, segment_bytes=2_000))
+    monkeypatch.setattr(store_module, "_RELEASE_EVERY_S", 0.0)
+    archive, state = tmp_path / "archive", tmp_path / "state"
+    archive.mkdir()
+    state.mkdir()
+    application = application_without_addresses(str(WORD_COUNT), ())
+    limits = StoreLimits(JournalLimits(archive=archive))
+    recorded = Recorded(state, application, limits=limits)
+    for _ in range(20):
+        recorded.run([(SOURCE, b"zebra")])
+        recorded.checkpoint()
+    wait_until(lambda: len([*(state / LOG).glob("log-*")]) == 1, "the release of segments")
+    recorded.close()
+    while archive_oldest(state / LOG, archive):
+        pass
+    app, options = str(WORD_COUNT), ["--state-dir", str(state)]
+    asked = ["explain", app, "z", "--at", "0", *options]
+    assert CliRunner().invoke(main, asked).exit_code == 2
+    done = CliRunner().invoke(main, [*asked, "--archive", str(archive)])
+    assert "word totals['z'] (new) .word_totals['zebra'] + 1" in done.stdout
+    asked = ["explain", app, "--output", f"{SOURCE}:1", *options, "--archive", str(archive)]
+    assert "offset 0  " in CliRunner().invoke(main, asked).stdout
+    asked = ["replay", app, str(tmp_path / "again"), *options, "--archive", str(archive)]
+    done = CliRunner().invoke(main, asked)
+    assert "20 messages run again" in done.stderr
+    asked = ["log", str(state), "--kind", "published", "--archive", str(archive)]
+    assert len(CliRunner().invoke(main, asked).stdout.splitlines()) == 20
+    refused = CliRunner().invoke(main, [*asked, "--archive", str(tmp_path / "none")])
+    assert (refused.exit_code, "does not exist" in refused.stderr) == (2, True)

@@ -32,6 +32,7 @@ from wallaroo.run.settings import (
 )
 
 HOMONYMS = {
+    "--archive": "where the log is moved, where it is read",
     "--format": "of a picture, of exported entities",
     "--framing": "of what is sent, of what is received",
     "--listen": "where outputs are received, the internal API",
@@ -57,6 +58,7 @@ GATEWAY_ARGUMENTS = {
     "--journal-limit-gib": "0.125",
     "--keep-messages-gib": "0.5",
     "--keep-messages-days": "1.5",
+    "--archive": "archive",
     "--on-error": "Market Data=drop",
     "--in-tls-cert": "in.pem",
     "--in-tls-key": "in.key",

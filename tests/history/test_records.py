@@ -16,9 +16,13 @@ from wallaroo.gateway import store as store_module
 from wallaroo.gateway import writer
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.journal.write_buffer import JournalLimits
+from wallaroo.gateway.log.archiving import archive_oldest
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.store import StoreLimits
 from wallaroo.history.changes import UNKNOWN
+from wallaroo.history.explanation import Explanation
+from wallaroo.history.records import records
+from wallaroo.history.rehearsal import Rehearsal
 from wallaroo.system import disk_space
 
 ROUNDS = 40
@@ -31,10 +35,15 @@ def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def released(
-    directory: Path, keep_bytes: int, padding: int = 0, keep_s: float = 0.0, **more: Any
+    directory: Path,
+    keep_bytes: int,
+    padding: int = 0,
+    keep_s: float = 0.0,
+    archive: Path | None = None,
+    **more: Any,
 ) -> None:
     """Run messages for two keys, and let all of them be in the checkpoint."""
-    limits = StoreLimits(JournalLimits(keep_bytes=keep_bytes, keep_s=keep_s))
+    limits = StoreLimits(JournalLimits(keep_bytes=keep_bytes, keep_s=keep_s, archive=archive))
     recorded = Recorded(directory, totals(), limits=limits, **more)
     for number in range(ROUNDS):
         padded = b" " * padding
@@ -74,6 +83,23 @@ def test_the_latest_part_is_there_from_the_first_publication_in_it_on(
     assert UNKNOWN not in [change.before for change in changes[2:]]
     assert [change.recorded for change in changes] == [None] * len(changes)
     assert changes[-1].after["sum"] == ROUNDS + sum(range(ROUNDS))
+
+
+def test_all_of_it_is_there_if_the_rest_is_archived(tmp_path: Path) -> None:
+    archive, log = tmp_path / "archive", tmp_path / LOG
+    archive.mkdir()
+    released(tmp_path, 12_000, archive=archive)
+    assert segments(tmp_path, "leaving-")
+    while archive_oldest(log, archive):
+        pass
+    _, explanation = explained(tmp_path, totals(), "ada")
+    assert explanation.lacks
+    explanation = Explanation(totals(), records(log, archive=archive), "ada")
+    changes = list(explanation)
+    assert len(changes) == 2 * ROUNDS
+    assert changes[0].is_new
+    assert not explanation.lacks
+    assert Rehearsal.of(totals(), records(log, archive=archive)).differing_names() == set()
 
 
 def test_what_is_kept_before_a_gap_is_removed(tmp_path: Path) -> None:

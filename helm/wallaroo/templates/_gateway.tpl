@@ -118,6 +118,9 @@ spec:
             - --journal-limit-gib={{ $values.journalLimitGiB }}
             - --keep-messages-gib={{ $values.keepMessagesGiB }}
             - --keep-messages-days={{ $values.keepMessagesDays }}
+            {{- with $values.archiveDirectory }}
+            - {{ printf "--archive=%s" . | quote }}
+            {{- end }}
             - --max-connections={{ int $values.maxConnections }}
             - --idle-timeout={{ $values.idleTimeoutSeconds }}
             - --frame-timeout={{ $values.frameTimeoutSeconds }}

@@ -51,10 +51,21 @@ executor.memoryOverhead is {{ $.Values.executor.memoryOverhead }}: Python needs 
 {{- if and $kept $days (not (float64 $kept)) (float64 $days) }}
 gateway.keepMessagesDays is {{ $days }} and gateway.keepMessagesGiB is 0: nothing is kept for so long. Set gateway.keepMessagesGiB to the most that all of it may take on the volume.
 {{- end -}}
+{{- with .Values.gateway.archiveDirectory -}}
+{{- $archive := . -}}
+{{- $mounted := false -}}
+{{- range $.Values.gateway.extraVolumeMounts -}}
+{{- $mounted = or $mounted (hasPrefix (printf "%s/" (trimSuffix "/" (toString .mountPath))) (printf "%s/" (trimSuffix "/" $archive))) -}}
+{{- end -}}
+{{- if not $mounted }}
+gateway.archiveDirectory is {{ . }}, and no volume of gateway.extraVolumeMounts has it. Mount one there, such as a claim of gateway.extraVolumes.
+{{- end -}}
+{{- end -}}
 {{- if and $most $kept $size (not $journal.existingClaim) -}}
-{{- $needed := addf (float64 $most) (float64 $kept) 1.0 -}}
+{{- $waiting := ternary 1.0 0.0 (not (empty .Values.gateway.archiveDirectory)) -}}
+{{- $needed := addf (float64 $most) (float64 $kept) $waiting 1.0 -}}
 {{- if gt (mulf $needed $gib) (float64 $size) }}
-gateway.journalLimitGiB is {{ $most }}{{ if float64 $kept }}, gateway.keepMessagesGiB is {{ $kept }}{{ end }} and storage.journal.size is {{ $journal.size }}: the volume would be full before the journal is, because it also holds 1 GiB of outputs. Set storage.journal.size={{ $needed }}Gi or more, or a smaller limit.
+gateway.journalLimitGiB is {{ $most }}{{ if float64 $kept }}, gateway.keepMessagesGiB is {{ $kept }}{{ end }} and storage.journal.size is {{ $journal.size }}: the volume would be full before the journal is, because it also holds 1 GiB of outputs{{ if $waiting }} and 1 GiB that waits for the archive{{ end }}. Set storage.journal.size={{ $needed }}Gi or more, or a smaller limit.
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -13,10 +14,11 @@ import click
 
 from wallaroo.cli.changes import change_json, change_lines
 from wallaroo.cli.option_types import MOMENT
-from wallaroo.cli.options import CALL_LIMIT, STATE_DIR_OF_APP
+from wallaroo.cli.options import CALL_LIMIT, READ_ARCHIVE, STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import log_of_application, read_log
 from wallaroo.dataflow.look_ups import is_written
 from wallaroo.errors import UsageError
+from wallaroo.gateway.log.records import Record
 from wallaroo.history.changes import Change
 from wallaroo.history.explanation import Explanation
 from wallaroo.history.moments import Moment
@@ -43,6 +45,10 @@ _OTHER = (
     "note: no message makes this output again; shown is what makes one now that was not published: "
     "the code has changed, or depends on something else, such as the clock"
 )
+
+
+_Read = Callable[..., Iterable[Record]]
+"""Reads the log, up to the record with a number if one is given."""
 
 
 class _Command(click.Command):
@@ -78,6 +84,7 @@ class _Asked(NamedTuple):
 @click.argument("app")
 @click.argument("key", required=False)
 @STATE_DIR_OF_APP
+@READ_ARCHIVE
 @click.option("--state", metavar="NAME", help="Name of the state.  [default: all with the key]")
 @click.option(
     "--output",
@@ -122,6 +129,7 @@ def explain(
     app: str,
     key: str | None,
     state_dir: Path | None,
+    archive: Path | None,
     state: str | None,
     output: str | None,
     late: bool,
@@ -168,14 +176,15 @@ def explain(
             msg = f"there is no state {state!r}; the application has {names or 'none'}"
             raise UsageError(msg)
         asked = _Asked(key, state, at)
+        read = partial(read_log, directory, archive=archive, quiet=debug)
         if output is not None:
-            found = _of_output(application, directory, output, most)
+            found = _of_output(application, read, output, most)
         elif late:
-            found = _of_late(application, directory, asked, most)
+            found = _of_late(application, read, directory, asked, most)
         else:
             explanation = Explanation(
                 application,
-                read_log(directory, quiet=debug),
+                read(),
                 str(key),
                 state,
                 is_other=other is not None,
@@ -238,9 +247,11 @@ def _of_key(explanation: Explanation, directory: Path, asked: _Asked, most: int)
     return _Found(latest, [*notes, _LACKS] if explanation.lacks else notes)
 
 
-def _of_late(application: Application, directory: Path, asked: _Asked, most: int) -> _Found:
+def _of_late(
+    application: Application, read: _Read, directory: Path, asked: _Asked, most: int
+) -> _Found:
     """What came too late."""
-    messages = LateMessages(application, read_log(directory), asked.state)
+    messages = LateMessages(application, read(), asked.state)
     of_key = (
         change
         for change in messages
@@ -256,11 +267,11 @@ def _of_late(application: Application, directory: Path, asked: _Asked, most: int
     return _Found(latest, notes)
 
 
-def _of_output(application: Application, directory: Path, text: str, most: int) -> _Found:
+def _of_output(application: Application, read: _Read, text: str, most: int) -> _Found:
     """What made an output."""
     wanted = WantedOutput.parse(text, application)
-    found = find_output(wanted, lambda end: read_log(directory, end), application)
-    origin = origin_of(found, application, read_log(directory, found.record), most)
+    found = find_output(wanted, read, application)
+    origin = origin_of(found, application, read(found.record), most)
     notes = []
     if origin.count > 1:
         left = counted(origin.count - len(origin.ways), "message")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from wallaroo.cli.options import READ_ARCHIVE
 from wallaroo.cli.saved_state import state_dir_of
 from wallaroo.errors import UsageError
 from wallaroo.gateway.contents import tables_in
@@ -89,6 +90,7 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
     help=f"Show the first {_SHOWN_BYTES} bytes of messages and outputs; with --json, all of them, "
     "in Base64.",
 )
+@READ_ARCHIVE
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one per line.")
 def log(
     state_dir: Path,
@@ -97,6 +99,7 @@ def log(
     end: int,
     last: int | None,
     with_data: bool,
+    archive: Path | None,
     as_json: bool,
 ) -> None:
     """Show the log of APP, or in STATE_DIR: what its gateway has accepted, published and delivered.
@@ -122,7 +125,7 @@ def log(
     held: deque[str] = deque(maxlen=last and min(last, sys.maxsize))
     try:
         names = Renumbering()
-        for record in records(directory, end):
+        for record in records(directory, end, archive):
             names = names_from(record, names)
             if record.number >= first and (chosen is None or record.kind in chosen):
                 line = (_json if as_json else _line)(record, names, with_data=with_data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ from wallaroo.cli.option_types import (
     SETTING,
     STATE_PLACE,
     NumberType,
+    PlaceType,
     on_this_machine,
 )
 from wallaroo.dataflow.call_timeout import CALL_LIMIT_S
@@ -104,6 +106,11 @@ STATE_DIR = Option(
 )
 STATE_DIR_OF_APP = STATE_DIR.but(
     required=False, show_default=".wallaroo/NAME OF THE APPLICATION, beside it"
+)
+READ_ARCHIVE = click.option(
+    "--archive",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Also read what `--archive` of the run has moved to this directory.",
 )
 SNAPSHOT = Option(
     "--snapshot",
@@ -258,11 +265,13 @@ SOURCE_LIMITS = Options(
 )
 
 
-def _journal_limits(disk_bytes: int, keep_bytes: int, keep_s: float) -> JournalLimits:
+def _journal_limits(
+    disk_bytes: int, keep_bytes: int, keep_s: float, archive: Path | None
+) -> JournalLimits:
     if keep_s and not keep_bytes:
         msg = "--keep-messages-days needs --keep-messages-gib, the most that all of it may take"
         raise UsageError(msg)
-    return JournalLimits(disk_bytes, keep_bytes=keep_bytes, keep_s=keep_s)
+    return JournalLimits(disk_bytes, keep_bytes=keep_bytes, keep_s=keep_s, archive=archive)
 
 
 JOURNAL_LIMITS = Options(
@@ -290,6 +299,13 @@ JOURNAL_LIMITS = Options(
         help="Days after which what --keep-messages-gib keeps is removed; 0 for no limit.",
         read=lambda days: days * _DAY_S,
         write=lambda seconds: seconds / _DAY_S,
+    ),
+    archive=Option(
+        "--archive",
+        type=PlaceType(file_okay=False),
+        metavar="DIR",
+        help="Existing directory to which the part of the log is moved that is neither needed nor "
+        "kept any more, compressed. While it is missing or full, 1 GiB waits for it.",
     ),
 )
 DEAD_LETTER_LIMITS = Options(

@@ -12,7 +12,7 @@ from typing import IO
 import click
 
 from wallaroo.cli.option_types import MOMENT
-from wallaroo.cli.options import CALL_LIMIT, SNAPSHOT, STATE_DIR_OF_APP
+from wallaroo.cli.options import CALL_LIMIT, READ_ARCHIVE, SNAPSHOT, STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import committed_state, log_of_application, read_log
 from wallaroo.errors import UsageError, reason_of
 from wallaroo.history.changes import Arrival
@@ -45,6 +45,7 @@ from wallaroo.system.private_files import private_files
     show_default="the latest message",
 )
 @STATE_DIR_OF_APP
+@READ_ARCHIVE
 @SNAPSHOT
 @CALL_LIMIT
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
@@ -55,6 +56,7 @@ def replay(
     begin: Moment | None,
     end: Moment | None,
     state_dir: Path | None,
+    archive: Path | None,
     snapshot: Path | None,
     function_timeout: float,
     app_args: tuple[str, ...],
@@ -82,7 +84,7 @@ def replay(
         kept: list[Arrival] = []
         """The first and the last message in the log."""
         beginning = committed_state(application, snapshot)
-        found = Replay(application, read_log(log), beginning=beginning)
+        found = Replay(application, read_log(log, archive=archive), beginning=beginning)
 
         def counts_here(arrival: Arrival) -> bool:
             is_early = begin is not None and begin.is_after(arrival)

@@ -132,11 +132,17 @@ def log_of_application(
     return application, directory
 
 
-def read_log(directory: Path, end: int = MOST_NUMBER, *, quiet: bool = False) -> Iterator[Record]:
+def read_log(
+    directory: Path,
+    end: int = MOST_NUMBER,
+    *,
+    archive: Path | None = None,
+    quiet: bool = False,
+) -> Iterator[Record]:
     """The records of a log, with progress on the terminal unless *quiet*; see `records`."""
     progress = TransferProgress("read", quiet=quiet)
     try:
-        for record in records(directory, end):
+        for record in records(directory, end, archive):
             if record.kind == MESSAGES:
                 entry = messages_in(record.payload)
                 count = 0 if entry.source == TICK_SOURCE else entry.messages

@@ -11,6 +11,7 @@ from wallaroo.gateway.connector import Listening, Reporting, SinkConnector
 from wallaroo.gateway.connectors import SourceConnectors
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.log.kept import KeptSegments
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.tables import Tables
 from wallaroo.metrics import catalogue
@@ -36,6 +37,7 @@ class Monitor:
         sources: The connectors of the sources, which have started.
         sinks: The connectors of the sinks, by index.
         tables: The tables that sources wait for.
+        archiving: The segments that wait for the archive; None if there is none.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Monitor:
         sources: SourceConnectors,
         sinks: Sequence[SinkConnector],
         tables: Tables,
+        archiving: KeptSegments | None = None,
     ) -> None:
         self._application = application
         self._journal = journal
@@ -53,6 +56,7 @@ class Monitor:
         self._sources = sources
         self._sinks = sinks
         self._tables = tables
+        self._archiving = archiving
 
     def status(self) -> GatewayStatus:
         """What the gateway has done and holds now."""
@@ -110,6 +114,9 @@ class Monitor:
             delivered, waiting = self._outbox.of_sink(index)
             samples.append(Sample(catalogue.SINK_MESSAGES, (sink.name,), delivered))
             samples.append(Sample(catalogue.SINK_WAITING, (sink.name,), waiting))
+        if self._archiving is not None:
+            samples.append(Sample(catalogue.ARCHIVE_WAITING, (), self._archiving.waiting))
+            samples.append(Sample(catalogue.ARCHIVE_LOST, (), self._archiving.lost))
         samples += self._sources.samples()
         for connector in self._sinks:
             if isinstance(connector, Reporting):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
+from wallaroo.gateway.archiver import Archiver
 from wallaroo.gateway.chunks.pace import AWAITED_CHUNK_BYTES, Pace
 from wallaroo.gateway.chunks.peers import PeerListener
 from wallaroo.gateway.chunks.server import ChunkServer
@@ -119,6 +120,10 @@ class Gateway:
         await self._when_there_is_room(functools.partial(endpoint.write, settings.directory))
         self._open_health_server()
         self._renewing = self._loop.create_task(self._renew_certificates())
+        self._archiver: Archiver | None = None
+        if (archive := settings.traffic.journal.archive) is not None:
+            self._archiver = Archiver(settings.directory / LOG, archive)
+            self._archiver.start()
         return True
 
     async def _renew_certificates(self) -> None:
@@ -220,7 +225,13 @@ class Gateway:
             open_sink(context, index, sink) for index, sink in enumerate(sinks)
         ]
         self._monitor = Monitor(
-            self._application, self._journal, self._outbox, self._sources, self._sinks, tables
+            self._application,
+            self._journal,
+            self._outbox,
+            self._sources,
+            self._sinks,
+            tables,
+            self._store.archiving,
         )
         self._telling = self._loop.create_task(self._monitor.tell_of_tables())
 
@@ -323,6 +334,8 @@ class Gateway:
             self._traces.close()
         if self._health is not None:
             self._health.close()
+        if self._archiver is not None:
+            self._archiver.stop()
         self._closed = True
         self._store.close()
         await asyncio.sleep(0)  # acknowledges what was written last

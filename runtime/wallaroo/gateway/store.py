@@ -24,7 +24,7 @@ from wallaroo.gateway.entries import NOTED, pack_noted
 from wallaroo.gateway.journal.clock import Uptime, uptime
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached
-from wallaroo.gateway.log.kept import Keep
+from wallaroo.gateway.log.kept import Keep, KeptSegments
 from wallaroo.gateway.numbering import Numbering
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.writer import LogWriter
@@ -93,6 +93,9 @@ class Store:
     ) -> None:
         self._directory, self._application = directory, application
         self._on_failure = on_failure
+        self._archives = limits.journal.archive is not None
+        self._lost = 0
+        """Segments that went without having been archived."""
         self._turns = None if schedule is not None else _Turns(self._take_turn)
         wake = schedule if self._turns is None else self._turns.ask
         assert wake is not None
@@ -101,7 +104,12 @@ class Store:
             wake,
             lambda: pack_tables(self._tables()),
             lambda: (self.journal.end, self.journal.opening),
-            Keep(limits.journal.keep_bytes, limits.journal.keep_s, self._now_ns),
+            Keep(
+                limits.journal.keep_bytes,
+                limits.journal.keep_s,
+                self._archives,
+                self._now_ns,
+            ),
         )
         self._letters = DeadLetterStore(directory / LETTERS, limits.letters)
         self._numbering = Numbering(sources, sinks)
@@ -172,6 +180,11 @@ class Store:
         if has_room:
             self.journal.gather()
         self.on_gather()
+
+    @property
+    def archiving(self) -> KeptSegments | None:
+        """The segments that wait for the archive; None if there is none."""
+        return self.writer.log.kept if self._archives else None
 
     def resume(self, values: Mapping[str, Any], kept: Sequence[Block]) -> None:
         """Give other numbers to messages or outputs that are there, before any come in.
@@ -277,6 +290,7 @@ class Store:
             now, segments, queues = time.monotonic(), self.writer.log, self.outbox.queues
             self._release_at = now + _RELEASE_EVERY_S
             left_s = segments.kept.expire()
+            self._tell_lost(segments.kept.lost)
             self._expire_at = math.inf
             if left_s is not None:
                 self._expire_at = max(self._release_at, now + min(left_s, _EXPIRE_EVERY_S))
@@ -294,6 +308,15 @@ class Store:
                 segments.release(end)
             elif not self._is_releasing:
                 self._release_later(end)
+
+    def _tell_lost(self, lost: int) -> None:
+        if lost != self._lost:
+            log.warning(
+                "not archived",
+                files=lost - self._lost,
+                reason="the archive has not taken them in time, or the disk of the log is full",
+            )
+            self._lost = lost
 
     def _release_later(self, end: int, durable: Callable[[], None] = lambda: None) -> None:
         """Let go of a segment, once all is on disk because of which it is not needed."""

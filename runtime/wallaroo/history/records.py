@@ -16,8 +16,15 @@ from wallaroo.gateway.numbering import Renumbering
 from wallaroo.gateway.store import FORMAT
 
 
-def records(directory: Path, end: int = MOST_NUMBER) -> Iterator[Record]:
+def records(
+    directory: Path, end: int = MOST_NUMBER, archive: Path | None = None
+) -> Iterator[Record]:
     """The records of the log in a directory, from the oldest one up to the number *end*.
+
+    Args:
+        directory: The directory of the log.
+        end: Number of the last record.
+        archive: Where older ones have been archived; None for nowhere.
 
     Raises:
         DamagedFile: Some are not as they were written.
@@ -25,7 +32,7 @@ def records(directory: Path, end: int = MOST_NUMBER) -> Iterator[Record]:
     """
     mark = read_mark(directory)  # first: the log grows
     number = 0
-    with contextlib.closing(scan(directory, kept=True)) as found:  # type: ignore[type-var]
+    with contextlib.closing(scan(directory, kept=True, archive=archive)) as found:  # type: ignore[type-var]
         for record in _of_this_format(directory, found):
             number = record.number
             if number > end:

@@ -73,6 +73,14 @@ BACKLOG_SECONDS = _metric(
     "gauge",
     "Seconds for which the oldest message of the backlog has been waiting.",
 )
+ARCHIVE_WAITING = _metric(
+    "wallaroo_archive_waiting", "gauge", "Files of the log that wait for the archive."
+)
+ARCHIVE_LOST = _metric(
+    "wallaroo_archive_lost_total",
+    "counter",
+    "Files of the log that were removed without having been archived.",
+)
 CONNECTIONS = _metric("wallaroo_connections", "gauge", "Open connections of senders.")
 STEP_MESSAGES = _metric(
     "wallaroo_step_messages_total", "counter", "Input messages of a step.", "pipeline", "step"

@@ -35,7 +35,7 @@ class Model:
         self.disk = disk
         self.segment_bytes = segment_bytes
         self.keep_bytes, self.keep_s = keep_bytes, keep_s
-        self.now_ns = 10**18
+        self.now_ns, self.archives = 10**18, False
         self.appended: dict[int, Record] = {}
         self.kept = 1
         self.needed = 1
@@ -176,7 +176,7 @@ class Model:
             DIRECTORY,
             self._snapshot,
             segment_bytes=self.segment_bytes,
-            keep=Keep(self.keep_bytes, self.keep_s, lambda: self.now_ns),
+            keep=Keep(self.keep_bytes, self.keep_s, self.archives, lambda: self.now_ns),
             disk=self.disk,
         )
 

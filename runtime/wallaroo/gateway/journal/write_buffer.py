@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.gateway.journal.lag import Ahead
@@ -33,6 +34,8 @@ class JournalLimits:
     keep_s: float = 0.0
     """Seconds after its last record when such a part of the log goes, even if there is room; 0 for
     no limit."""
+    archive: Path | None = None
+    """Directory to which what is not kept any more of the log is moved; None to remove it."""
     streams: int = 10_000
     """Streams of the acknowledged protocol that are remembered at most: some MiB of memory."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
@@ -9,7 +10,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wallaroo.gateway.log.disk import Disk
-from wallaroo.gateway.log.segments import Head, kept_file, kept_segments
+from wallaroo.gateway.log.segments import (
+    Head,
+    is_leaving,
+    kept_file,
+    kept_segments,
+    leaving_file,
+)
+
+MOST_WAITING = 16
+"""Segments that wait for the archive at most, besides those that wait when the log is opened; then
+the oldest goes without."""
+_WAIT_S = 1.0
+"""Seconds until a segment that is too old is looked at again, if so many wait."""
 
 
 class Keep(NamedTuple):
@@ -19,6 +32,8 @@ class Keep(NamedTuple):
     """Bytes of all segments together; 0 to keep none."""
     age_s: float = 0.0
     """Seconds after its last record when a segment goes; 0 for no limit."""
+    archives: bool = False
+    """Whether another process archives what goes, which waits for it under another name."""
     clock: Callable[[], int] = time.time_ns
     """The clock by which they age, in nanoseconds since the Unix epoch."""
 
@@ -46,19 +61,37 @@ class KeptSegments:
         self._disk, self._directory, self._keep, self._remove = disk, directory, keep, remove
         self._segments: deque[_Kept] = deque()
         """From the oldest one on."""
+        self._leaving: deque[Path] = deque()
+        """Files of those that wait for the archive, or have been archived since."""
+        self._most_waiting = MOST_WAITING
+        self.lost = 0
+        """How many went without having been archived."""
 
     def __bool__(self) -> bool:
         """Whether segments are kept."""
-        return self._keep.size_bytes > 0
+        return self._keep.size_bytes > 0 or self._keep.archives
+
+    @property
+    def waiting(self) -> int:
+        """How many segments wait for the archive."""
+        there = {self._directory / name for name in self._disk.names(self._directory)}
+        while self._leaving and self._leaving[0] not in there:  # the oldest is archived first
+            self._leaving.popleft()
+        return len(self._leaving)
 
     def find(self, following: Head) -> None:
         """Find what an earlier process has kept before a segment; remove what is too much."""
-        found, others = kept_segments(self._disk, self._directory, following)
-        for _, file in found:
-            self._append(file)
-        for file in others:
-            self._disk.unlink(file)
+        found, others, _ = kept_segments(self._disk, self._directory, following)
+        self._most_waiting = len(found) + len(others)  # the disk has room for them
+        for file in (*others, *(file for _, file in found)):
+            if is_leaving(file) and self._keep.archives:
+                self._leaving.append(file)
+            elif is_leaving(file) or file in others:
+                self._let_go(file)
+            else:
+                self._append(file)
         self._bound()
+        self._most_waiting = MOST_WAITING + len(self._leaving)
 
     def end(self, descriptor: int) -> None:
         """Note on the disk that the last record has been written to a segment."""
@@ -74,21 +107,43 @@ class KeptSegments:
         self._bound()
 
     def forget_oldest(self) -> bool:
-        """Remove the oldest segment; returns whether there was one."""
-        if not self._segments:
+        """Remove the oldest segment, archived or not; returns whether there was one."""
+        if self._leaving and self.waiting:
+            self._lose(self._leaving.popleft())
+        elif self._segments:
+            self._lose(self._segments.popleft().file)
+        else:
             return False
-        self._disk.unlink(self._segments.popleft().file)
         return True
 
     def expire(self) -> float | None:
-        """Remove the oldest segment if it is too old.
+        """Let the oldest segment go if it is too old.
 
         Returns:
             Seconds until the next one is, by the present clock; None if there is none.
         """
         if self._keep.age_s and self._segments and self._left_s() <= 0:
-            self.forget_oldest()
+            if len(self._leaving) >= MOST_WAITING and self.waiting >= MOST_WAITING:
+                return _WAIT_S
+            self._let_go(self._segments.popleft().file)
         return self._left_s() if self._keep.age_s and self._segments else None
+
+    def _let_go(self, file: Path) -> None:
+        """Let a segment wait for the archive, or remove it if there is none."""
+        if not self._keep.archives:
+            self._disk.unlink(file)
+            return
+        leaving = leaving_file(file)
+        self._disk.rename(file, leaving)
+        self._leaving.append(leaving)
+        if len(self._leaving) > self._most_waiting and self.waiting > self._most_waiting:
+            self._lose(self._leaving.popleft())
+
+    def _lose(self, file: Path) -> None:
+        """Remove a segment, which may just have been archived."""
+        with contextlib.suppress(FileNotFoundError):
+            self._disk.unlink(file)
+            self.lost += self._keep.archives
 
     def _left_s(self) -> float:
         """For how many seconds the oldest segment is kept."""
@@ -113,4 +168,7 @@ class KeptSegments:
         while size > self._keep.size_bytes:
             oldest = self._segments.popleft()
             size -= oldest.size
-            self._remove(oldest.file)
+            if self._keep.archives:
+                self._let_go(oldest.file)
+            else:
+                self._remove(oldest.file)

@@ -6,10 +6,11 @@ import contextlib
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 from zlib import crc32
 
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.log.archived import archived_before
 from wallaroo.gateway.log.disk import Disk, content
 from wallaroo.gateway.log.records import (
     ANY,
@@ -42,7 +43,24 @@ class _Pinned(NamedTuple):
     descriptor: int
 
 
-def scan(directory: Path, *, kept: bool = False, disk: Disk | None = None) -> Iterator[Record]:
+class _Segment(Protocol):
+    """A segment that can be read."""
+
+    @property
+    def file(self) -> Path: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def descriptor(self) -> int: ...
+
+
+def scan(
+    directory: Path,
+    *,
+    kept: bool = False,
+    archive: Path | None = None,
+    disk: Disk | None = None,
+) -> Iterator[Record]:
     """Yield the records that the log in a directory has at some moment, from the oldest one on.
 
     Nothing is changed. The owner may append and release meanwhile; the last records may not be on
@@ -51,6 +69,7 @@ def scan(directory: Path, *, kept: bool = False, disk: Disk | None = None) -> It
     Args:
         directory: The directory of the log; there are no records if it is missing.
         kept: Whether to begin with what is kept of released segments.
+        archive: Where older ones have been archived, to begin with those; None for nowhere.
         disk: For tests.
 
     Raises:
@@ -62,7 +81,12 @@ def scan(directory: Path, *, kept: bool = False, disk: Disk | None = None) -> It
         segments = _pinned_segments(disk, directory, stack)
         if kept and segments:
             segments = [*_pinned_kept(disk, directory, segments[0], stack), *segments]
-        yield from _Scan(disk).records(segments)
+        older: Sequence[_Segment] = ()
+        if archive is not None and segments:  # what is archived meanwhile is there by now
+            first = segments[0]
+            head = parsed_head(content(disk, first.descriptor, HEAD_BYTES), first.file)
+            older = () if head is None else archived_before(head, archive, stack)
+        yield from _Scan(disk).records([*older, *segments])
 
 
 def _pinned_segments(disk: Disk, directory: Path, stack: contextlib.ExitStack) -> list[_Pinned]:
@@ -290,7 +314,7 @@ class _Scan:
         """Place and number of the next record in it."""
         self._chain = ANY
 
-    def records(self, segments: Sequence[_Pinned]) -> Iterator[Record]:
+    def records(self, segments: Sequence[_Segment]) -> Iterator[Record]:
         """Yield the records of *segments*; the first of them may have been read in part."""
         for segment, following in zip(segments, [*segments[1:], None], strict=False):
             if self._head is None or self._head.first != segment.first:
@@ -311,7 +335,7 @@ class _Scan:
                 stop = following.first if following else None
                 yield from self._segment(segment, self._head, stop)
 
-    def _is_empty(self, segment: _Pinned) -> bool:
+    def _is_empty(self, segment: _Segment) -> bool:
         return not content(self._disk, segment.descriptor, offset=HEAD_BYTES).strip(b"\0")
 
     def _continues(self, head: Head) -> bool:
@@ -323,7 +347,7 @@ class _Scan:
             and self._chain in {head.chain, ANY}
         )
 
-    def _segment(self, segment: _Pinned, head: Head, stop: int | None) -> Iterator[Record]:
+    def _segment(self, segment: _Segment, head: Head, stop: int | None) -> Iterator[Record]:
         """Yield the records of a segment, up to the number *stop* if another one follows it."""
         is_suspected = False
         while True:
@@ -343,7 +367,7 @@ class _Scan:
                 raise damage_at(segment.file, whole, self._at, self._number, stop)
             is_suspected = True
 
-    def _tail(self, segment: _Pinned, head: Head) -> Iterator[Record]:
+    def _tail(self, segment: _Segment, head: Head) -> Iterator[Record]:
         """Yield the records that have been appended to the last segment."""
         length = _PIECE_BYTES
         while True:
@@ -356,7 +380,7 @@ class _Scan:
             length = needed
 
     def _walk(
-        self, segment: _Pinned, head: Head, length: int | None = None, stop: int = MOST_NUMBER
+        self, segment: _Segment, head: Head, length: int | None = None, stop: int = MOST_NUMBER
     ) -> Generator[Record, None, tuple[Walk, Extent]]:
         """Yield records from where reading has come to, from *length* bytes at most.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -23,7 +24,7 @@ HEAD_BYTES = 2 * _LAYOUT.size
 """Length of a head; the first record follows it."""
 NAME_BYTES = 16
 """Length of the name of a log."""
-_KEPT = "kept-"
+_KEPT, _LEAVING = "kept-", "leaving-"
 _PREFIX, _SPARE, _DIGITS = "log-", "spare-", 16
 
 
@@ -127,10 +128,34 @@ def kept_file(file: Path) -> Path:
     return file.with_name(_KEPT + file.name.removeprefix(_PREFIX))
 
 
+def leaving_file(file: Path) -> Path:
+    """The file of a segment that was kept in *file* and waits for the archive.
+
+    Example:
+        >>> leaving_file(Path("state/log/kept-000000000000012c"))
+        PosixPath('state/log/leaving-000000000000012c')
+    """
+    return file.with_name(_LEAVING + file.name[-_DIGITS:])
+
+
+def leaving_files(names: Iterable[str], directory: Path) -> list[tuple[int, Path]]:
+    """Of the segments that wait for the archive, the numbers of their first records, and files.
+
+    Args:
+        names: Names of files in the directory of the log.
+        directory: That directory.
+    """
+    return sorted(
+        (int(name.removeprefix(_LEAVING), 16), directory / name)
+        for name in names
+        if name.startswith(_LEAVING)
+    )
+
+
 def kept_segments(
     disk: Disk, directory: Path, following: Head
-) -> tuple[list[tuple[int, Path]], list[Path]]:
-    """Files of the segments that are kept after their release.
+) -> tuple[list[tuple[int, Path]], list[Path], Head]:
+    """Files of the segments that are kept after their release, or wait for the archive.
 
     Args:
         disk: The disk.
@@ -139,19 +164,30 @@ def kept_segments(
 
     Returns:
         Of each segment before that one, from the oldest one on, the number of its first record and
-        its file; and other files, with a gap behind them.
+        its file; other files, with a gap behind them; and the head of the oldest segment.
     """
-    files = sorted(directory / name for name in disk.names(directory) if name.startswith(_KEPT))
+    prefixes = (_LEAVING, _KEPT)
+    files = {directory / name for name in disk.names(directory) if name.startswith(prefixes)}
     found: list[tuple[int, Path]] = []
-    while files and files[-1] == kept_file(segment_file(directory, following.previous)):
+    while True:
+        kept = kept_file(segment_file(directory, following.previous))
+        file = next((one for one in (kept, leaving_file(kept)) if one in files), None)
+        if file is None:
+            break
         try:
-            descriptor = disk.open(files[-1])
+            descriptor = disk.open(file)
         except FileNotFoundError:  # it is removed meanwhile
             break
-        head = parsed_head(content(disk, descriptor, HEAD_BYTES), files[-1])
+        head = parsed_head(content(disk, descriptor, HEAD_BYTES), file)
         disk.close(descriptor)
         if head is None:
             break
-        found.insert(0, (following.previous, files.pop()))
+        files.remove(file)
+        found.insert(0, (following.previous, file))
         following = head
-    return found, files
+    return found, sorted(files, key=lambda one: one.name[-_DIGITS:]), following
+
+
+def is_leaving(file: Path) -> bool:
+    """Whether the segment in *file* waits for the archive."""
+    return file.name.startswith(_LEAVING)

@@ -1,0 +1,90 @@
+"""Keeps the process running that archives what is not needed any more of the log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import structlog
+
+from wallaroo.gateway.log.kept import MOST_WAITING
+
+_RESTART_S = 10.0
+"""Seconds until a process that has ended is replaced."""
+
+log = structlog.get_logger("wallaroo.gateway")
+
+
+class Archiver:
+    """Runs that process, for the running event loop, and logs what it says.
+
+    Args:
+        directory: The directory of the log.
+        archive: The directory to which segments are moved; it may be missing at times.
+    """
+
+    def __init__(self, directory: Path, archive: Path) -> None:
+        self._directory, self._archive = directory, archive
+        self._loop = asyncio.get_running_loop()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._restart: asyncio.TimerHandle | None = None
+        self._is_stuck = False
+
+    def start(self) -> None:
+        """Start the process."""
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "wallaroo.gateway.log.archiving"),
+                *(str(self._directory.absolute()), str(self._archive.absolute())),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,  # without a terminal's signals: it ends with its standard input
+        )
+        assert self._process.stdout is not None
+        self._loop.add_reader(self._process.stdout, self._read)
+
+    def stop(self) -> None:
+        """End it; what it is copying is copied again later."""
+        if self._restart is not None:
+            self._restart.cancel()
+        if self._process is not None:
+            self._process.kill()
+            self._end()
+
+    def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        if line := self._process.stdout.readline():
+            self._note(json.loads(line)["problem"])
+            return
+        code = self._end()
+        self._note(f"its process has ended with code {code}")
+        self._restart = self._loop.call_later(_RESTART_S, self.start)
+
+    def _end(self) -> int:
+        """Reap the process, which has ended; its exit code."""
+        process, self._process = self._process, None
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._loop.remove_reader(process.stdout)
+        process.stdin.close()
+        process.stdout.close()
+        return process.wait()
+
+    def _note(self, problem: str | None) -> None:
+        if problem is not None:
+            log.warning(
+                "archive waits",
+                archive=str(self._archive),
+                reason=problem,
+                effect=f"{MOST_WAITING} files of the log wait for it; then the oldest are removed",
+            )
+        elif self._is_stuck:
+            log.info("archive resumed", archive=str(self._archive))
+        self._is_stuck = problem is not None

@@ -1,0 +1,137 @@
+"""An archive of segments: a directory with a compressed file for each of them.
+
+The name of a file says of which log and which segment it is, and has the SHA-256 of what is in it:
+`zstd -dc FILE | sha256sum` confirms it. A file has its name only once all of it is on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from wallaroo.errors import DamagedFile
+from wallaroo.gateway.log.segments import HEAD_BYTES, Head, parsed_head
+from wallaroo.system.failpoints import fault
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_NAME = re.compile(r"(?P<log>[0-9a-f]{32})-(?P<first>[0-9a-f]{16})-(?P<digest>[0-9a-f]{64})\.zst")
+_CODEC = "zstd"
+_FILE_MODE = 0o600
+_PIECE_BYTES = 1024**2
+
+
+def archive(segment: Path, directory: Path) -> Path:
+    """Copy a segment to the archive in a *directory*; once this returns, it is on disk there.
+
+    Raises:
+        OSError: It cannot be read, or the archive cannot be written.
+    """
+    with segment.open("rb") as source:
+        head = parsed_head(source.read(HEAD_BYTES), segment)
+        if head is None:
+            msg = f"the first bytes of {segment} do not say of which log it is"
+            raise OSError(msg)
+        source.seek(0)
+        place = f"{head.name.hex()}-{head.first:016x}"
+        for left in directory.glob(f".{head.name.hex()}-*.part"):  # a kill has cut it short
+            left.unlink()
+        part = directory / f".{place}-{os.getpid()}.part"
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+        try:
+            digest = _compress(source, os.dup(descriptor))
+            os.fsync(descriptor)
+            fault("archive-copied")
+            file = directory / f"{place}-{digest}.zst"
+            part.replace(file)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise
+        finally:
+            os.close(descriptor)
+    _sync_directory(directory)
+    fault("archive-named")
+    return file
+
+
+def archived(directory: Path, log: bytes) -> Mapping[int, Sequence[Path]]:
+    """The files of the segments of the *log* of this name, by the number of their first record.
+
+    There are several of one number if copies of the log were continued separately.
+    """
+    found: dict[int, list[Path]] = defaultdict(list)
+    for file in directory.iterdir():
+        if (name := _NAME.fullmatch(file.name)) is not None and name["log"] == log.hex():
+            found[int(name["first"], 16)].append(file)
+    return found
+
+
+def head_of(file: Path) -> Head | None:
+    """The head of the segment in a *file* of an archive; None if it is not whole."""
+    with _decompressed(file) as stream:
+        return parsed_head(stream.read(HEAD_BYTES), file)
+
+
+@contextlib.contextmanager
+def extracted(file: Path) -> Iterator[BinaryIO]:
+    """The segment in a *file* of an archive, as a file that is open within the block.
+
+    Raises:
+        DamagedFile: It is not what was archived.
+    """
+    digest = hashlib.sha256()
+    with tempfile.TemporaryFile() as found:
+        with _decompressed(file) as stream:
+            while piece := stream.read(_PIECE_BYTES):
+                digest.update(piece)
+                found.write(piece)
+        name = _NAME.fullmatch(file.name)
+        if name is None or digest.hexdigest() != name["digest"]:
+            msg = f"{file} is damaged: its content does not have the SHA-256 in its name"
+            raise DamagedFile(msg)
+        found.flush()
+        yield found
+
+
+@contextlib.contextmanager
+def _decompressed(file: Path) -> Iterator[pyarrow.NativeFile]:
+    import pyarrow as pa
+
+    try:
+        with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, _CODEC) as stream:
+            yield stream
+    except (OSError, pa.ArrowException) as error:
+        msg = f"{file} is damaged, or cannot be read: {error}"
+        raise DamagedFile(msg) from error
+
+
+def _compress(source: BinaryIO, descriptor: int) -> str:
+    """Compress all of *source* to the file of a *descriptor*, which it closes; the SHA-256."""
+    import pyarrow as pa
+
+    digest = hashlib.sha256()
+    with (
+        os.fdopen(descriptor, "wb") as file,
+        pa.CompressedOutputStream(pa.PythonFile(file, "w"), _CODEC) as stream,
+    ):
+        while piece := source.read(_PIECE_BYTES):
+            digest.update(piece)
+            stream.write(piece)
+    return digest.hexdigest()
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,76 @@
+"""The process of the archive, as a gateway keeps it running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import structlog
+
+from tests.gateway.log.test_archive import Written
+from wallaroo.gateway import archiver as archiver_module
+from wallaroo.gateway.archiver import Archiver
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Let the loop run until something is so."""
+    async with asyncio.timeout(60):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+def test_it_archives_tells_what_is_wrong_and_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archiver_module, "_RESTART_S", 0.01)
+    written = Written(tmp_path)
+    written.append(6)
+
+    async def run() -> None:
+        archiver = Archiver(written.directory, written.archive)
+        archiver.start()
+        await until(lambda: not written.waiting())
+        assert archiver._process is not None
+        first = archiver._process.pid
+        archiver._process.kill()
+        await until(lambda: archiver._process is not None and archiver._process.pid != first)
+        written.append(3)
+        await until(lambda: not written.waiting())
+        process = archiver._process
+        archiver.stop()
+        assert process.poll() is not None
+
+    with structlog.testing.capture_logs() as told:
+        asyncio.run(run())
+    assert [(one["event"], one.get("reason")) for one in told] == [
+        ("archive waits", "its process has ended with code -9")
+    ]
+    assert written.numbers()[0] == 1
+    written.log.close()
+
+
+def test_it_ends_with_the_gateway_and_says_that_the_archive_is_away(tmp_path: Path) -> None:
+    written = Written(tmp_path)
+    written.append(6)
+    written.archive.rmdir()
+
+    async def run() -> None:
+        archiver = Archiver(written.directory, written.archive)
+        archiver.start()
+        await until(lambda: bool(told))
+        process = archiver._process
+        assert process is not None
+        assert process.stdin is not None
+        process.stdin.close()  # as the end of the gateway does
+        await asyncio.to_thread(process.wait, 60)
+        archiver.stop()
+
+    with structlog.testing.capture_logs() as told:
+        asyncio.run(run())
+    waits, *_ = told
+    assert waits["event"] == "archive waits"
+    assert waits["reason"] == f"{written.archive} is not there"
+    assert written.waiting()
+    written.log.close()
