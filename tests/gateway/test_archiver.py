@@ -45,7 +45,7 @@ def test_it_archives_tells_what_is_wrong_and_is_started_again(
     with structlog.testing.capture_logs() as told:
         asyncio.run(run())
     assert [(one["event"], one.get("reason")) for one in told] == [
-        ("archive waits", "its process has ended with code -9")
+        ("archive waits", "its process has ended")
     ]
     assert written.numbers()[0] == 1
     written.log.close()
@@ -73,4 +73,25 @@ def test_it_ends_with_the_gateway_and_says_that_the_archive_is_away(tmp_path: Pa
     assert waits["event"] == "archive waits"
     assert waits["reason"] == f"{written.archive} is not there"
     assert written.waiting()
+    written.log.close()
+
+
+def test_a_process_that_cannot_be_started_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archiver_module, "_RESTART_S", 0.01)
+    written = Written(tmp_path)
+    written.append(6)
+
+    async def run() -> None:
+        archiver = Archiver(written.directory, written.archive)
+        with monkeypatch.context() as patched:
+            patched.setattr("sys.executable", str(tmp_path / "none"))
+            archiver.start()
+        await until(lambda: not written.waiting())
+        archiver.stop()
+
+    with structlog.testing.capture_logs() as told:
+        asyncio.run(run())
+    assert told[0]["reason"].startswith("its process cannot be started: [Errno 2]")
     written.log.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from wallaroo.gateway.log.kept import MOST_WAITING
 
 _RESTART_S = 10.0
 """Seconds until a process that has ended is replaced."""
+_END_S = 1.0
+"""Seconds that a process which was killed has to end."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -35,16 +38,20 @@ class Archiver:
 
     def start(self) -> None:
         """Start the process."""
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "wallaroo.gateway.log.archiving"),
-                *(str(self._directory.absolute()), str(self._archive.absolute())),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,  # without a terminal's signals: it ends with its standard input
-        )
+        command = [sys.executable, "-m", "wallaroo.gateway.log.archiving"]
+        command += [str(self._directory.absolute()), str(self._archive.absolute())]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,  # a terminal's signals are not for it
+            )
+        except OSError as error:
+            self._note(f"its process cannot be started: {error}")
+            self._restart = self._loop.call_later(_RESTART_S, self.start)
+            return
         assert self._process.stdout is not None
         self._loop.add_reader(self._process.stdout, self._read)
 
@@ -62,12 +69,12 @@ class Archiver:
         if line := self._process.stdout.readline():
             self._note(json.loads(line)["problem"])
             return
-        code = self._end()
-        self._note(f"its process has ended with code {code}")
+        self._end()
+        self._note("its process has ended")
         self._restart = self._loop.call_later(_RESTART_S, self.start)
 
-    def _end(self) -> int:
-        """Reap the process, which has ended; its exit code."""
+    def _end(self) -> None:
+        """Close and reap the process, which has ended or is killed."""
         process, self._process = self._process, None
         assert process is not None
         assert process.stdin is not None
@@ -75,7 +82,8 @@ class Archiver:
         self._loop.remove_reader(process.stdout)
         process.stdin.close()
         process.stdout.close()
-        return process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it may hang for an archive
+            process.wait(_END_S)
 
     def _note(self, problem: str | None) -> None:
         if problem is not None:

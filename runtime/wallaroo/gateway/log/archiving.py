@@ -24,6 +24,8 @@ _LOOK_S = 1.0
 """Seconds until it looks again for a segment."""
 _RETRY_S = 5.0
 """Seconds until it tries again what has failed."""
+_MOST_BUSY = 10
+"""Looks until it tells that another process is archiving, as it may hang for an archive."""
 
 
 def archive_oldest(log: Path, directory: Path) -> bool:
@@ -55,6 +57,7 @@ def main(log: Path, directory: Path) -> None:
     """Archive segments until standard input ends."""
     os.nice(19)
     problem: str | None = None
+    busy = 0
     lock = os.open(log, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     while True:
         found, wait_s = problem, 0.0
@@ -65,7 +68,9 @@ def main(log: Path, directory: Path) -> None:
                 wait_s = _LOOK_S
             found = None
         except BlockingIOError:
-            wait_s = _LOOK_S
+            busy, wait_s = busy + 1, _LOOK_S
+            if busy > _MOST_BUSY:
+                found = "the process of an earlier gateway has not ended"
         except OSError as error:
             found, wait_s = reason_of(error), _RETRY_S
         if found != problem:

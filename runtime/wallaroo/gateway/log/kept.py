@@ -16,6 +16,7 @@ from wallaroo.gateway.log.segments import (
     kept_file,
     kept_segments,
     leaving_file,
+    leaving_files,
 )
 
 MOST_WAITING = 16
@@ -73,11 +74,8 @@ class KeptSegments:
 
     @property
     def waiting(self) -> int:
-        """How many segments wait for the archive."""
-        there = {self._directory / name for name in self._disk.names(self._directory)}
-        while self._leaving and self._leaving[0] not in there:  # the oldest is archived first
-            self._leaving.popleft()
-        return len(self._leaving)
+        """How many segments wait for the archive; for any thread."""
+        return len(leaving_files(self._disk.names(self._directory), self._directory))
 
     def find(self, following: Head) -> None:
         """Find what an earlier process has kept before a segment; remove what is too much."""
@@ -108,7 +106,7 @@ class KeptSegments:
 
     def forget_oldest(self) -> bool:
         """Remove the oldest segment, archived or not; returns whether there was one."""
-        if self._leaving and self.waiting:
+        if self._wait(1):
             self._lose(self._leaving.popleft())
         elif self._segments:
             self._lose(self._segments.popleft().file)
@@ -123,7 +121,7 @@ class KeptSegments:
             Seconds until the next one is, by the present clock; None if there is none.
         """
         if self._keep.age_s and self._segments and self._left_s() <= 0:
-            if len(self._leaving) >= MOST_WAITING and self.waiting >= MOST_WAITING:
+            if self._wait(MOST_WAITING):
                 return _WAIT_S
             self._let_go(self._segments.popleft().file)
         return self._left_s() if self._keep.age_s and self._segments else None
@@ -136,8 +134,16 @@ class KeptSegments:
         leaving = leaving_file(file)
         self._disk.rename(file, leaving)
         self._leaving.append(leaving)
-        if len(self._leaving) > self._most_waiting and self.waiting > self._most_waiting:
+        if self._wait(self._most_waiting + 1):
             self._lose(self._leaving.popleft())
+
+    def _wait(self, number: int) -> bool:
+        """Whether at least this *number* of segments wait for the archive."""
+        if len(self._leaving) >= number:
+            there = set(self._disk.names(self._directory))
+            while self._leaving and self._leaving[0].name not in there:  # the oldest goes first
+                self._leaving.popleft()
+        return len(self._leaving) >= number
 
     def _lose(self, file: Path) -> None:
         """Remove a segment, which may just have been archived."""
