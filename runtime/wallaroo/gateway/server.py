@@ -11,14 +11,11 @@ import resource
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import structlog
 
 from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
 from wallaroo.gateway.archiver import Archiver
-from wallaroo.gateway.chunks.pace import AWAITED_CHUNK_BYTES, Pace
-from wallaroo.gateway.chunks.peers import PeerListener
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.connector import ConnectorContext, SinkConnector, Times
 from wallaroo.gateway.connectors import SourceConnectors, open_sink
@@ -31,11 +28,12 @@ from wallaroo.gateway.dead_letters.letter_outputs import LetterOutputs
 from wallaroo.gateway.dead_letters.policy import OUTPUTS, Policy, policies
 from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.leases import Leases
-from wallaroo.gateway.internal_api.location import Endpoint, chunks_socket
+from wallaroo.gateway.internal_api.location import Endpoint
 from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.internal_api.status import GatewayStatus
 from wallaroo.gateway.marks import remove_mark
 from wallaroo.gateway.monitoring import Monitor
+from wallaroo.gateway.parts import chunk_listener, message_traces, pace_for
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.gateway.startup import once_it_is_free, once_there_is_room, take
 from wallaroo.gateway.store import Store, StoreLimits
@@ -44,13 +42,8 @@ from wallaroo.gateway.turns import turns_of
 from wallaroo.metrics.exposition import exposition
 from wallaroo.model.application import Application
 from wallaroo.observability.health import Health, HealthServer
-from wallaroo.observability.tracing import traces_for
-from wallaroo.resolution.gathered_steps import awaits, longest_wait
 from wallaroo.system.credentials import read_token
 from wallaroo.system.token_attempts import Guesses
-
-if TYPE_CHECKING:  # needs packages that may not be installed
-    from wallaroo.gateway.traces import MessageTraces
 
 _FLUSH_TIMEOUT_S = 30.0
 _TURN_S = 5.0
@@ -237,16 +230,17 @@ class Gateway:
 
     async def _open_internal_api(self) -> None:
         settings = self._settings
-        self._traces = self._message_traces()
+        one_in = settings.traffic.trace_one_in
+        self._traces = message_traces(self._application, self._outbox, one_in)
         evidence = EvidenceFinder(self._application, self._journal, self._policies)
-        listener = self._chunks_listener()
+        listener = chunk_listener(settings, self._token, self._tls, self._guesses)
         if listener is not None:
             self._chunks = ChunkServer(
                 listener,
                 self._store,
                 self._leases,
                 evidence,
-                self._pace(),
+                pace_for(self._application, settings),
                 self._on_failure,
                 self._traces,
                 self._application.wiring,
@@ -268,29 +262,6 @@ class Gateway:
             Authenticator(self._token, self._leases, self._guesses),
             self._tls,
         )
-
-    def _pace(self) -> Pace:
-        messages, wait_s = longest_wait(self._application)
-        waits = awaits(self._application)
-        smaller = {"chunk_bytes": AWAITED_CHUNK_BYTES} if waits else {}
-        return Pace(
-            **smaller,
-            batch_messages=messages,
-            batch_wait_s=wait_s,
-            journal_bytes=self._settings.traffic.journal.disk_bytes // 4,
-            waits_for_disk=waits,
-        ).adjusted()
-
-    def _chunks_listener(self) -> PeerListener | None:
-        """Where the processes of a real-time query connect; None if the gateway serves none."""
-        settings = self._settings
-        if (path := chunks_socket(settings.location)) is not None:
-            return PeerListener(path)
-        if settings.chunks_port is None and self._token is None:
-            return None  # without a token, anyone could connect
-        host, _, _ = settings.location.partition("://")[2].rpartition(":")
-        port = settings.chunks_port or 0
-        return PeerListener(None, host.strip("[]"), port, self._token, self._tls, self._guesses)
 
     def _open_health_server(self) -> None:
         self._health = None
@@ -372,21 +343,6 @@ class Gateway:
         """Let `run_until_ended` continue; for the event loop's thread."""
         if not self._ended.done():
             self._ended.set_result(failure)
-
-    def _message_traces(self) -> MessageTraces | None:
-        """Traces of a sample of messages, if the environment asks for them."""
-        traces = traces_for(self._application.name)
-        if traces is None:
-            return None
-        from wallaroo.gateway.traces import MessageTraces
-
-        return MessageTraces(
-            traces,
-            self._outbox,
-            [source.name for source in self._application.sources],
-            [sink.name for sink in self._application.sinks],
-            self._settings.traffic.trace_one_in,
-        )
 
     def _on_failure(self, error: Exception) -> None:
         self._loop.call_soon_threadsafe(self.end, error)
