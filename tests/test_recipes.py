@@ -128,5 +128,5 @@ def assert_command(command: str) -> None:
 
 
 def test_the_recipes_are_found() -> None:
-    assert len(RECIPES) == 11
+    assert len(RECIPES) == 12
     assert len(IN_STATE) == 5

@@ -60,6 +60,7 @@ from wallaroo.api.ready_aggregations import (
     Sum,
     Top,
 )
+from wallaroo.api.repeatable import now, rng
 from wallaroo.api.retries import retries
 from wallaroo.api.state_functions import state_computation, state_computation_multi
 from wallaroo.api.timers import Timers
@@ -181,10 +182,12 @@ __all__ = [
     "milliseconds",
     "minutes",
     "nanoseconds",
+    "now",
     "once_per_worker",
     "partition",
     "range_windows",
     "retries",
+    "rng",
     "seconds",
     "session_windows",
     "source",

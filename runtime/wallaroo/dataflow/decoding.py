@@ -12,6 +12,12 @@ from time import perf_counter
 from typing import Any
 
 from wallaroo.dataflow.current_input import CurrentInput
+from wallaroo.dataflow.current_message import (
+    Arrivals,
+    Processing,
+    knows_message,
+    packed_arrivals,
+)
 from wallaroo.dataflow.exchange import Exchange
 from wallaroo.dataflow.message_snapshots import PLAIN
 from wallaroo.dataflow.outgoing_messages import Outgoing
@@ -20,6 +26,7 @@ from wallaroo.dataflow.paths import SAMPLE, At, Path, Paths, key_failed
 from wallaroo.dataflow.program import OperatorChain, Program, SourcePath, StatefulStage
 from wallaroo.dataflow.results import NamedStep, Origin, TaskResults
 from wallaroo.dataflow.rows import Keyed
+from wallaroo.model.application import Stateful
 from wallaroo.user_code.callers import runs_step, time_limited
 from wallaroo.wire.records import TICK_SOURCE, Block, Packed
 
@@ -42,6 +49,7 @@ class Router:
         self._program = program
         self._results = results
         self._current = CurrentInput()
+        self._processing = Processing()
         self._outgoing = Outgoing(program, results, self._current, fresh=True)
         self._take = program.carrier.take
         self._fixed = PLAIN if program.carrier.restore is None else frozenset[type]()
@@ -71,9 +79,15 @@ class Router:
         Returns:
             Packed messages by level and bucket, for `StateRunner.run`.
         """
+        self._processing.begin()
+        arrivals: Arrivals = []
         exchange = Exchange(self._program, self._results)
         arrived: list[tuple[int, int, int]] = []
         for block in blocks:
+            for first, millisecond in block.arrivals():
+                if not arrivals or arrivals[-1][1] != millisecond:
+                    arrivals.append((first, millisecond))
+                    self._processing.arrivals = packed_arrivals(arrivals)
             if block.source == TICK_SOURCE:
                 held = chain.from_iterable(block.held)
                 stamp = (block.first, block.arrived_ns, *held)
@@ -102,8 +116,10 @@ class Router:
         self._paths.count()
         self._results.settle()
         self._results.metrics.add_arrivals(arrived)
-        return exchange.packed() + self._outgoing.packed()
+        packed = packed_arrivals(arrivals)
+        return exchange.packed(packed) + self._outgoing.packed(packed)
 
+    @knows_message("at", owner="source_path", step="belongs_to")
     @runs_step("source_path", "step")
     def _run(self, source_path: SourcePath, block: Block, payloads: list[bytes]) -> None:
         """Process each message in *payloads* to completion."""
@@ -113,6 +129,7 @@ class Router:
             _decoder(source_path),
             self._results.metrics.step(source_path.pipeline, _DECODER),
         )
+        belongs_to = self._step_of_decoder(source_path)  # noqa: F841 - see `knows_message`
         at: At
         left, held_ns = 0, dict(block.held).get(block.source, 0)
         before = block.first - metrics.entered
@@ -132,6 +149,7 @@ class Router:
                 path(at, None, message)
         metrics.add(len(payloads), left)
 
+    @knows_message("arrival", owner="stage")
     @runs_step("stage")
     def _keyed(
         self, source_path: SourcePath, stage: StatefulStage, first: int, payloads: list[bytes]
@@ -185,6 +203,7 @@ class Router:
         )
         return Keyed(keys, items, arrivals)
 
+    @knows_message("at", key="key", owner="stage")
     @runs_step("stage")
     def _arrival(self, stage: StatefulStage) -> Path:
         """Return the path for messages that arrive at *stage*."""
@@ -215,6 +234,13 @@ class Router:
             add_arrival(at)
 
         return arrived
+
+    def _step_of_decoder(self, source_path: SourcePath) -> Stateful | None:
+        """The step to which calls of the decoder belong: that of `_keyed`, if it may run them."""
+        stage = source_path.chain.stage
+        if stage is None or source_path.chain.steps:
+            return None
+        return self._program.stages[stage].step
 
     def _leads_to_stamps(self, chain: OperatorChain) -> bool:
         if chain.stage is not None:

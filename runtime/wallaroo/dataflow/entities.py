@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded, Where
+from wallaroo.dataflow.current_message import Role, has_role
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.savable import Codec, Unsavable, codec_of, saved, too_large
 from wallaroo.dataflow.saved_entities import Saved
@@ -24,6 +25,7 @@ from wallaroo.model.timing import KeyTime
 from wallaroo.user_code.exceptions import describe_error, pass_interrupt
 
 
+@has_role(Role.SAVING)
 @dataclass
 class EntitySerializer:
     """Reads and writes the records of an application's entities.

@@ -58,9 +58,9 @@ class Exchange:
             items.append(item)
             arrivals.append(arrival)
 
-    def packed(self) -> list[Packed]:
-        """Return the packed messages of each bucket."""
-        return [Packed(1, bucket, packed_rows(of)) for bucket, of in self._rows.items()]
+    def packed(self, arrivals: bytes) -> list[Packed]:
+        """Return the packed messages of each bucket; *arrivals* are those of all, packed."""
+        return [Packed(1, bucket, packed_rows(of, arrivals)) for bucket, of in self._rows.items()]
 
     def _columns(
         self, stage: StatefulStage, bucket: int

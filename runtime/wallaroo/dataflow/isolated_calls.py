@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any
 
+from wallaroo.dataflow.current_message import Role, has_role
 from wallaroo.dataflow.process_health import Health
 from wallaroo.dataflow.savable import SkippedCall
 from wallaroo.dataflow.steps.awaiting import Awaiting
@@ -191,6 +192,7 @@ class IsolatedAwaiting(Gathering):
     def without_pauses(self) -> IsolatedAwaiting:  # noqa: D102
         return IsolatedAwaiting(self._awaiting.without_pauses(), self._counter)
 
+    @has_role(Role.ISOLATED)
     def run(self, messages: Sequence[Any]) -> list[Any]:  # noqa: D102
         counter = self._counter
         first = counter.take(len(messages))

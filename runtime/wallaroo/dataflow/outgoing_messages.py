@@ -69,10 +69,10 @@ class Outgoing:
             for bucket in range(self._program.buckets):
                 self._items[level][bucket].append(tick)
 
-    def packed(self) -> list[Packed]:
-        """Return the packed messages and clear the collection."""
+    def packed(self, arrivals: bytes) -> list[Packed]:
+        """Return the packed messages, with their packed *arrivals*, and clear the collection."""
         packed = [
-            Packed(level, bucket, packed_items(items))
+            Packed(level, bucket, packed_items(items, arrivals))
             for level, of_level in self._items.items()
             for bucket, items in of_level.items()
         ]

@@ -10,6 +10,8 @@ import marshal
 import pickle
 from typing import Any
 
+from wallaroo.dataflow.current_input import offset_of
+from wallaroo.dataflow.current_message import FEW_BYTES, arrivals_of
 from wallaroo.dataflow.message_snapshots import PLAIN, packed, unpacked
 from wallaroo.user_code.callers import time_limited
 
@@ -32,35 +34,47 @@ _WITHOUT_REFERENCES = 2
 """A version of `marshal`; later versions look up each value to detect repetitions."""
 
 
-def packed_rows(rows: list[Rows]) -> bytes:
-    """Pack *rows*, whose items are snapshots."""
-    packed_columns = [
-        (partition, stage, _packed_keys(keys), packed(items), arrivals)
-        for partition, stage, keys, items, arrivals in rows
+def packed_rows(rows: list[Rows], arrivals: bytes) -> bytes:
+    """Pack *rows*, whose items are snapshots, with the packed *arrivals* of the chunk."""
+    if len(arrivals) > FEW_BYTES:
+        arrivals = arrivals_of((offset_of(one) for row in rows for one in row[-1]), arrivals)
+    packed_columns: list[Any] = [
+        (partition, stage, _packed_keys(keys), packed(items), offsets)
+        for partition, stage, keys, items, offsets in rows
     ]
+    packed_columns.append(arrivals)
     return _ROWS + _marshalled(packed_columns)
 
 
-def unpacked_rows(blob: bytes) -> list[Rows]:
-    """Unpack the result of `packed_rows`, with messages instead of snapshots."""
-    return [
-        (partition, stage, _unpacked_keys(keys), unpacked(parcel), arrivals)
-        for partition, stage, keys, parcel, arrivals in marshal.loads(memoryview(blob)[1:])
+def unpacked_rows(blob: bytes) -> tuple[list[Rows], bytes]:
+    """Unpack the result of `packed_rows`, with messages instead of snapshots.
+
+    Returns:
+        The rows and, still packed, the arrivals.
+    """
+    packed_columns = marshal.loads(memoryview(blob)[1:])
+    arrivals = packed_columns.pop()
+    rows = [
+        (partition, stage, _unpacked_keys(keys), unpacked(parcel), offsets)
+        for partition, stage, keys, parcel, offsets in packed_columns
     ]
+    return rows, arrivals
 
 
-def packed_items(items: list[Stamped]) -> bytes:
-    """Pack *items*, which contain snapshots."""
+def packed_items(items: list[Stamped], arrivals: bytes) -> bytes:
+    """Pack *items*, which contain snapshots, with the packed *arrivals* of the chunk."""
     stamps, stages, keys, snapshots, *kept = zip(*items, strict=True)
-    columns = (stamps, stages, _packed_keys(list(keys)), packed(snapshots), *kept)
+    if len(arrivals) > FEW_BYTES:
+        arrivals = arrivals_of((stamp[0] for stamp in stamps), arrivals)
+    columns = (arrivals, stamps, stages, _packed_keys(list(keys)), packed(snapshots), *kept)
     return _STAMPED + _marshalled(columns)
 
 
-def unpacked_items(blob: bytes) -> list[Stamped]:
-    """Unpack the result of `packed_items`, with messages instead of snapshots."""
-    stamps, stages, keys, parcel, *kept = marshal.loads(memoryview(blob)[1:])
+def unpacked_items(blob: bytes) -> tuple[list[Stamped], bytes]:
+    """Unpack the result of `packed_items`, as `unpacked_rows` does."""
+    arrivals, stamps, stages, keys, parcel, *kept = marshal.loads(memoryview(blob)[1:])
     columns = (stamps, stages, _unpacked_keys(keys), unpacked(parcel), *kept)
-    return list(zip(*columns, strict=True))
+    return list(zip(*columns, strict=True)), arrivals
 
 
 def holds_items(blob: bytes) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 from wallaroo.api.places import place_of
 from wallaroo.dataflow.current_input import CurrentInput
+from wallaroo.dataflow.current_message import Role, has_role, knows_message
 from wallaroo.dataflow.message_snapshots import waiting
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.program import OperatorChain, Program, StatefulStage
@@ -131,6 +132,7 @@ class Paths:
 
         return forked
 
+    @knows_message("at", key="key", owner="chain", step="step")
     @runs_step("chain", "step")
     def _computed(self, chain: OperatorChain, step: Compute, then: Path) -> Path:
         function, failed, count = step.function, self.failed, self._count_of(chain, step)
@@ -161,6 +163,8 @@ class Paths:
         self._counters.append(add_counts)
         return computed
 
+    @has_role(Role.COLLECTED)
+    @knows_message("at", key="key", owner="chain", step="step")
     @runs_step("chain", "step")
     def _gathered(
         self, chain: OperatorChain, step: Compute, function: Gathering, then: Path
@@ -213,6 +217,7 @@ class Paths:
             return self._program.levels.level(partition) == self._here
         return any(map(self._leads_here, chain.forks))
 
+    @knows_message("at", key="key", owner="chain", step="step")
     @runs_step("chain", "step")
     def _computed_multi(
         self, chain: OperatorChain, step: Compute, then: Path, *, stamped: bool
@@ -250,6 +255,7 @@ class Paths:
         self._counters.append(add_counts)
         return computed
 
+    @knows_message("at", key="key", owner="chain", step="step")
     @runs_step("chain", "step")
     def _keyed(self, chain: OperatorChain, step: KeyBy, then: Path) -> Path:
         key_of, failed, bucket_of = step.key, self.failed, self._program.bucket_of
@@ -268,6 +274,7 @@ class Paths:
 
         return keyed
 
+    @knows_message("at", key="key", owner="stage")
     @runs_step("stage")
     def keyed_at(self, stage: StatefulStage, then: Path) -> Path:
         """Extract keys of messages at *stage*, and drop messages with keys that are not listed."""
@@ -290,6 +297,7 @@ class Paths:
 
         return keyed_at
 
+    @knows_message("at", key="_key", owner="chain", step="step")
     @runs_step("chain", "step")
     def _encoded(self, chain: OperatorChain, index: int, sink: Sink, name: str) -> Path:
         encode: Callable[[Any], Any] = sink.encode

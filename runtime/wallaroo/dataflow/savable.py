@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from wallaroo.dataflow.current_message import Role, has_role
 from wallaroo.model.application import Application, StatePartition
 from wallaroo.user_code.exceptions import describe_unpicklable, pass_interrupt
 
@@ -61,6 +62,7 @@ def codec_of(application: Application, partition: StatePartition) -> Codec | Non
     )
 
 
+@has_role(Role.SAVING)
 def saved(entity: Any, codec: Codec | None = None, limit_bytes: int | None = None) -> bytes:
     """Serialize *entity*, and load the result once as a check.
 
@@ -112,6 +114,7 @@ def too_large(size: int, limit_bytes: int) -> str:
     )
 
 
+@has_role(Role.SAVING)
 def loaded(data: bytes, codec: Codec | None = None) -> Any:
     """Deserialize *data*, the result of `saved`."""
     value = pickle.loads(data)

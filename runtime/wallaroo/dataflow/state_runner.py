@@ -10,6 +10,11 @@ from typing import Any
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloadable
 from wallaroo.dataflow.clocks import Clocks
 from wallaroo.dataflow.current_input import CurrentInput
+from wallaroo.dataflow.current_message import (
+    Processing,
+    joined_arrivals,
+    knows_message,
+)
 from wallaroo.dataflow.hot_keys import HotKeys
 from wallaroo.dataflow.message_snapshots import Lost
 from wallaroo.dataflow.outgoing_messages import Outgoing
@@ -88,6 +93,7 @@ class StateRunner:
         """Functions that restore messages, by number of the stage; None if unnecessary."""
         self._runs = [-1] * len(program.stages)
         """Runs of messages so far, by number of the stage."""
+        self._processing, self._arrivals = Processing(), set[bytes]()
 
     def run(self, packed: Iterable[bytes], bucket: int, state: Bucket) -> Changes:
         """Process the messages for a bucket, in order of arrival.
@@ -97,19 +103,24 @@ class StateRunner:
             bucket: Number of the bucket.
             state: The bucket in memory, which is modified.
         """
+        self._processing.begin()
         self._state, self._timers = state, self._timers_of(state)
         self._expiries = state.expiries or Timers()
         self._changes = Changes.none(len(state.entities))
         self._windows.begin(bucket, state, self._timers, self._changes)
         self._timed_states.begin(bucket, state, self._timers, self._expiries, self._changes)
         stamped: list[Stamped] = []
+        arrivals = set[bytes]()
         for blob in packed:
             if holds_items(blob):
-                stamped += unpacked_items(blob)
+                items, arrived = unpacked_items(blob)
+                stamped += items
+                arrivals.add(arrived)
             else:
                 self._run_rows(blob)
         if stamped:
             stamped.sort(key=_stamp_of)
+            self._processing.arrivals = self._arrivals = arrivals
             for item in self._current.each(stamped) if self._program.keeps else stamped:
                 self._run_item(item)
             self._windows.end(stamped[-1][0])
@@ -128,10 +139,12 @@ class StateRunner:
 
     def sent(self) -> list[Packed]:
         """Return the packed messages for later levels and clear them."""
-        return self._outgoing.packed()
+        return self._outgoing.packed(joined_arrivals(self._arrivals))
 
     def _run_rows(self, blob: bytes) -> None:
-        for number, stage_number, keys, items, arrivals in unpacked_rows(blob):
+        rows, arrived = unpacked_rows(blob)
+        self._processing.arrivals = arrived
+        for number, stage_number, keys, items, arrivals in rows:
             # in bulk, because a loop would wait for the processor's cache at each entity
             entities = list(map(self._state.entities[number].get, keys, repeat(_MISSING)))
             stage = self._program.stages[stage_number]
@@ -155,6 +168,7 @@ class StateRunner:
             entity = entities[key] = self._program.partitions[number].new_entity()
         return entity
 
+    @knows_message("stamp", "arrival", key="key", owner="stage")
     @runs_step("stage")
     def _compute(  # noqa: PLR0912 - the innermost loop, where calls would be expensive
         self,
@@ -216,6 +230,7 @@ class StateRunner:
                 then(stamp and (*stamp, number), key, output)
         metrics.add(len(items), left)
 
+    @knows_message("stamp", key="key", owner="stage")
     @runs_step("stage")
     def _run_item(self, item: Stamped) -> None:
         stamp, number, key, message = item
@@ -234,6 +249,7 @@ class StateRunner:
             return
         self._take(stage, stamp, key, message)
 
+    @knows_message("at", key="key", owner="stage")
     def _arrival(self, stage: StatefulStage) -> Path:
         """Return the path for messages that arrive at *stage* from a state of this level."""
 

@@ -14,6 +14,7 @@ from wallaroo.api.durations import since_epoch_ns
 from wallaroo.api.timers import CallTimers
 from wallaroo.dataflow.buckets import Bucket, Changes, Unloadable
 from wallaroo.dataflow.clocks import Clocks
+from wallaroo.dataflow.current_message import SILENT, knows_message
 from wallaroo.dataflow.early_times import hint_at_early_time
 from wallaroo.dataflow.packing import Stamp
 from wallaroo.dataflow.paths import SAMPLE, Path
@@ -26,8 +27,6 @@ from wallaroo.model.application import StateCompute
 from wallaroo.model.timing import Due, KeyTime, Timing, describe_timer
 from wallaroo.user_code.callers import runs_step, time_limited
 
-_SILENT = -2
-"""Place of the outputs of timers that were due before the message, or without one."""
 _BEFORE = -1
 """Place of those that became due with the message, before its own outputs."""
 _AFTER = 2**62
@@ -110,6 +109,7 @@ class TimedStates:
                 due_ns = self._timings[number].due_ns(time)
                 wakes.set(number, key, self._clocks.wall(number, due_ns))
 
+    @knows_message("stamp", key="key", owner="stage")
     @runs_step("stage")
     def take(self, stage: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
         """Run *message* through the step of *stage*, and before it, what is due by then."""
@@ -122,7 +122,7 @@ class TimedStates:
         arrival = stamp[0] if stage.fresh else None
         timing, where = self._timings[number], (number, key)
         if where not in self._bucket.unloaded and (time := self._time(where)) is not None:
-            self._settle(timing, stamp, where, time.reached(clock_ns), _SILENT, clock_ns)
+            self._settle(timing, stamp, where, time.reached(clock_ns), SILENT, clock_ns)
         try:
             event = None
             if step.event_time is not None:
@@ -171,7 +171,7 @@ class TimedStates:
         elif (due_ns := timing.due_ns(time)) is not None and due_ns > clock_ns:  # it stood still
             self._wake(self._wakes, self._expiries, where, time)
             return
-        self._settle(timing, stamp, where, time.reached(clock_ns), _SILENT, clock_ns)
+        self._settle(timing, stamp, where, time.reached(clock_ns), SILENT, clock_ns)
         self._note(timing, where)
 
     def _wake(self, wakes: Timers, expiries: Timers, where: tuple[int, Any], time: KeyTime) -> None:
@@ -209,13 +209,13 @@ class TimedStates:
                 self._expire(where)
                 return
             at: Stamp = (*stamp, place, order)
-            if place == _SILENT:  # by time, among those of all keys
+            if place == SILENT:  # by time, among those of all keys
                 ago = max(0, clock_ns - time.clock_at(due.at))
                 at = (
                     stamp[0],
                     stamp[1] - ago,
                     stamp[2],
-                    _SILENT,
+                    SILENT,
                     where[0],
                     self._number,
                     order,
@@ -223,6 +223,7 @@ class TimedStates:
             self._call_timer(at, where, due, time)
             order += 1
 
+    @knows_message("stamp", key="key", owner="stage")
     @runs_step("stage")
     def _call_timer(self, stamp: Stamp, where: tuple[int, Any], due: Due, time: KeyTime) -> None:
         number, key = where

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from wallaroo.dataflow.buckets import Bucket, Changes
 from wallaroo.dataflow.clocks import Clocks
+from wallaroo.dataflow.current_message import knows_message
 from wallaroo.dataflow.early_times import hint_at_early_time
 from wallaroo.dataflow.open_windows import OpenWindows
 from wallaroo.dataflow.packing import Stamp
@@ -102,6 +103,7 @@ class WindowStates:
                 self._set_times(timers, bucket.idle, number, key, entity)
                 bucket.open_windows.note(number, windows, entity, before=0)
 
+    @knows_message("stamp", key="key", owner="stage")
     @runs_step("stage")
     def take(
         self, stage: StatefulStage, step: WindowCompute, stamp: Stamp, key: Any, message: Any
@@ -140,6 +142,7 @@ class WindowStates:
         if late and stage.late is not None:
             self._late[stage.number]((*stamp, len(outputs)), key, message)
 
+    @knows_message("stamp", key="key", owner="stage")
     @runs_step("stage")
     def tick(self, stamp: Stamp, number: int, key: Any, order: int, now_ns: int) -> None:
         """Close the windows of *key* that are due when their clock shows *now_ns*.
@@ -164,6 +167,7 @@ class WindowStates:
             at = (*stamp, stage.number, self._number, order, place)
             self._after[stage.number](at, key, output)
 
+    @knows_message("stamp", key="key")
     def end(self, stamp: Stamp) -> None:
         """Note everything, and free what no message depends on by the time of *stamp*, the last."""
         self.note_touched()
@@ -193,6 +197,7 @@ class WindowStates:
                 name = self._program.partitions[number].name
                 self._results.metrics.windows[name, self._number] = found[1]
 
+    @knows_message(key="key", owner="stage")
     @runs_step("stage")
     def _ticked(self, stage: StatefulStage, key: Any, entity: Any, now_ns: int) -> list[Any]:
         step = stage.step

@@ -99,6 +99,8 @@ class Rerun(Run):
             self.result.state[name] = bucket.entities[number]
         self._wanted: set[Where] = set()
         self._touched: Touched = {}
+        self._next_ms: int | None = None
+        """See `Block.next_ms`."""
         self._held: dict[str, int] = {}
         """For how long the clock of a state has stood still, where it does."""
         sources = application.sources
@@ -150,6 +152,7 @@ class Rerun(Run):
                 held_ns = held.get(block.source, 0)
                 self._held = dict.fromkeys(self._by_event, held_ns)
                 payloads = source.framing.split(block.data)
+                self._next_ms = block.next_ms
                 for offset, payload in enumerate(payloads, block.first):
                     self._takes(source, offset, block.arrived_ns, payload)
         self._free_idle(wanted if not self._stays else all_of(touched))
@@ -183,6 +186,11 @@ class Rerun(Run):
                 self._times.of(self._names[number])[key] = time
         self._soonest = 0
 
+    @property
+    def moment(self) -> tuple[int, int]:  # noqa: D102
+        offset, millisecond = super().moment
+        return offset, millisecond + (self._next_ms is not None and offset >= self._next_ms)
+
     def is_expired(self, where: Where, time: KeyTime | None) -> bool:
         """Whether an entity that has this *time* is only there because nothing has freed it yet."""
         timing = self._application.partitions[where[0]].timing
@@ -209,6 +217,7 @@ class Rerun(Run):
         self._process(source, source.decode(payload) if source.gives_messages else payload)
 
     def _reads_clock(self, offset: int, now_ns: int, held: Mapping[Any, int]) -> None:
+        self._next_ms = None
         self._begin(Arrival(offset, now_ns, None))
         self._now_ns = now_ns
         self._held = {name: held.get(source, 0) for name, source in self._by_event.items()}
@@ -233,13 +242,14 @@ class Rerun(Run):
         self, state: str, key: Any, due: Due, timers: CallTimers, at_ns: int | None
     ) -> None:
         """Call a timer; what it emits has the time at which it was due."""
-        before = self._now_ns
+        before, next_ms = self._now_ns, self._next_ms
         if at_ns is not None:
             self._now_ns -= max(0, self._clock_of(state) - at_ns)
+            self._next_ms = None
         try:
             super()._call_timer(state, key, due, timers, at_ns)
         finally:
-            self._now_ns = before
+            self._now_ns, self._next_ms = before, next_ms
 
     def _clock_of(self, name: str) -> int:
         """See `wallaroo.dataflow.clocks`."""
@@ -256,6 +266,7 @@ class Rerun(Run):
         self._arrival, self._change = arrival, None
         if self.notes_all:
             self._changes.clear()
+        self._offset = arrival.offset
         self._path.clear()
         self.on_arrival(arrival)
         result = self.result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -92,6 +93,8 @@ class Compute:
     place: Place
     gathers: bool = False
     """Whether the function is called for many messages at a time; see `model.gathering`."""
+    number: int = field(default=0, compare=False)
+    """Number among the steps of this name in the pipeline."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ class StateCompute:
     is None, the function receives the timers as a third argument."""
     event_time: EventTime | None = None
     """From a message to its time; None for its time of arrival."""
+    number: int = field(default=0, compare=False)
+    """Number among the steps of this name in the pipeline."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,8 @@ class WindowCompute:
     place: Place
     late: Branch | None = None
     """What messages that come too late pass through; None to drop them."""
+    number: int = field(default=0, compare=False)
+    """Number among the steps of this name in the pipeline."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,8 @@ class KeyBy:
     name: str
     key: Callable[[Any], Any]
     place: Place
+    number: int = field(default=0, compare=False)
+    """Number among the steps of this name in the pipeline."""
 
 
 Stateful = StateCompute | WindowCompute
@@ -170,6 +179,19 @@ class Branch:
                 yield from step.late.walk_on()
         for fork in self.forks:
             yield from fork.walk_on()
+
+    def numbered(self, counts: Counter[str] | None = None) -> Branch:
+        """Return a copy whose steps have their numbers, from those of *counts* on."""
+        counts = Counter() if counts is None else counts
+        steps: list[Step] = []
+        for step in self.steps:
+            one = replace(step, number=counts[step.name])
+            counts[step.name] += 1
+            if isinstance(one, WindowCompute) and one.late is not None:
+                one = replace(one, late=one.late.numbered(counts))
+            steps.append(one)
+        forks = tuple(fork.numbered(counts) for fork in self.forks)
+        return replace(self, steps=tuple(steps), forks=forks)
 
 
 @dataclass(frozen=True)

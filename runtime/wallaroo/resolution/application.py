@@ -177,4 +177,4 @@ class _Resolver:
             name = f"{declared.name} {number}" if number > 1 else declared.name
             again = sum(config is other for other in declared.sinks[: number - 1])
             sinks.append(self._sinks.sink(declared, config, again, name))
-        return Pipeline(declared.name, source, trunk, tuple(sinks), declared.place)
+        return Pipeline(declared.name, source, trunk.numbered(), tuple(sinks), declared.place)

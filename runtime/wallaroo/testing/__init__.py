@@ -17,12 +17,18 @@ Example:
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
+import random
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from types import FrameType
 from typing import Any
 
 from wallaroo.api.addresses import optional_addresses
+from wallaroo.api.durations import since_epoch_ns
+from wallaroo.api.repeatable import Origin, use, use_no_longer
 from wallaroo.codecs.waiting import without_waiting
 from wallaroo.errors import UsageError
 from wallaroo.loading.loader import ApplicationRef
@@ -34,7 +40,15 @@ from wallaroo.testing._run import Run, Simulation, UnlistedKeysWarning, source_o
 from wallaroo.testing._watched_entities import Suspects
 from wallaroo.wire.refusals import guarded
 
-__all__ = ["HintWarning", "Simulation", "UnlistedKeysWarning", "load", "messages_of", "simulate"]
+__all__ = [
+    "HintWarning",
+    "Simulation",
+    "UnlistedKeysWarning",
+    "at",
+    "load",
+    "messages_of",
+    "simulate",
+]
 
 
 class HintWarning(UserWarning):
@@ -100,6 +114,46 @@ def simulate(
         run = _run(resolved, recorded, until_ns, suspects)
     run.warn_of_unlisted()
     return run.result
+
+
+@contextlib.contextmanager
+def at(time: datetime | int, seed: int = 0) -> Iterator[None]:
+    """Within the block, let `wallaroo.now` return *time*, and `wallaroo.rng` one generator.
+
+    For tests that call functions themselves. A simulation needs none of it: its messages have times
+    and places.
+
+    Args:
+        time: A datetime with a time zone, or nanoseconds since the Unix epoch.
+        seed: Seed of the generator.
+
+    Raises:
+        TypeError: The time is neither.
+
+    Example:
+        >>> import wallaroo
+        >>> from datetime import UTC, datetime
+        >>> with at(datetime(2026, 11, 30, 8, tzinfo=UTC)):
+        ...     wallaroo.now().hour, wallaroo.rng().randrange(100)
+        (8, 49)
+    """
+    origin = _Fixed(since_epoch_ns(time, "time"), random.Random(seed))
+    use(origin)
+    try:
+        yield
+    finally:
+        use_no_longer(origin)
+
+
+class _Fixed(Origin):
+    def __init__(self, now_ns: int, rng: random.Random) -> None:
+        self._now_ns, self._rng = now_ns, rng
+
+    def now_ns(self, _caller: FrameType) -> int:
+        return self._now_ns
+
+    def rng(self, _caller: FrameType) -> random.Random:
+        return self._rng
 
 
 def _run(

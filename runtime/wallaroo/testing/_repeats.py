@@ -11,6 +11,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from wallaroo.api.places import Place, place_of
+from wallaroo.dataflow.current_message import Role, has_role
 from wallaroo.errors import ApplicationError
 from wallaroo.model.application import Pipeline, Stateful
 from wallaroo.model.immutable import IMMUTABLE
@@ -28,6 +29,7 @@ _PROMISE = (
 )
 
 
+@has_role(Role.CHECK)
 @time_limited
 def check_repeats(pipeline: Pipeline, payload: Any) -> None:
     """Check that two calls of a decoder return equal messages, which the key leaves unchanged.

@@ -13,6 +13,7 @@ from typing import Any
 
 from wallaroo.api.timers import CallTimers
 from wallaroo.connectors.kafka.records import KafkaRecord
+from wallaroo.dataflow.current_message import Simulated, knows_message
 from wallaroo.dataflow.guards import guarded
 from wallaroo.dataflow.message_snapshots import Carrier, waiting
 from wallaroo.dataflow.paths import as_bytes
@@ -41,6 +42,7 @@ from wallaroo.testing._times import SimulatedTimes
 from wallaroo.testing._watched_entities import Suspects, Watch
 from wallaroo.user_code.callers import time_limited
 from wallaroo.user_code.exceptions import raised, raising_exceptions
+from wallaroo.wire.records import MILLISECOND_NS
 
 
 class UnlistedKeysWarning(UserWarning):
@@ -90,8 +92,9 @@ class Raised(Exception):
     """User code raised, and the message has been dead-lettered."""
 
 
+@knows_message("self", key="key", owner="pipeline", step="step")
 @time_limited
-class Run:
+class Run(Simulated):
     """A simulation in progress.
 
     Args:
@@ -100,12 +103,13 @@ class Run:
     """
 
     def __init__(self, application: Application, suspects: Suspects) -> None:
+        super().__init__()
         self._watch = Watch(application, suspects)
         guard = functools.partial(raising_exceptions, interruptible=True)
         self._repeated = [each for each in application.pipelines if each.source.repeatable]
         application = without_pauses(application)
         self._application = application = guarded(application, guard, self._watch)
-        self._now_ns = 0
+        self._now_ns = self._offset = 0
         self._carrier = Carrier(application.serialization)
         self._windows: dict[str, tuple[Pipeline, Stateful, Branch]] = {}
         """For each partition with windows, a pipeline and step that use it, and what follows."""
@@ -131,6 +135,10 @@ class Run:
         self._soonest = NEVER
         """Clock before which time alone has no effect on any entity."""
 
+    @property
+    def moment(self) -> tuple[int, int]:
+        return self._offset, self._now_ns // MILLISECOND_NS
+
     def warn_of_unlisted(self) -> None:
         """Warn if most messages of a source were dropped because of their keys."""
         watch = UnlistedWatch(self._application)
@@ -146,12 +154,15 @@ class Run:
             if pipeline.source.name == name:
                 check_repeats(pipeline, payload)
         self._process(source, payload)
+        self._offset += 1
 
     def _process(self, source: Source, payload: Any) -> None:
         """Run one message, as its decoder takes it, through all pipelines of *source*."""
         for pipeline in self._application.pipelines:
             if pipeline.source.name != source.name:
                 continue
+            first = next(iter(pipeline.trunk.steps), None)
+            step = first if isinstance(first, Stateful) else None  # noqa: F841 - see `Router`
             kept = source.apart(payload)[1] if pipeline.keeps_inputs else None
             with (
                 contextlib.suppress(Raised),
@@ -419,6 +430,7 @@ class Run:
             return [] if result is None else [result]
         return [output for output in result if output is not None]
 
+    @knows_message("self", owner="pipeline", step="encoder")
     def _send(self, pipeline: Pipeline, branch: Branch, message: Any) -> None:
         for sink in pipeline.sinks_of(branch):
             with contextlib.suppress(Raised):
@@ -439,6 +451,7 @@ class Run:
         self.result.outputs.append(output)
         self.result.by_sink[sink].append(output)
 
+    @knows_message("self")
     def _call(
         self,
         pipeline: Pipeline,

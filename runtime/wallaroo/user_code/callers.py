@@ -18,6 +18,7 @@ from wallaroo.wire.rows import decoding_rows
 
 T = TypeVar("T")
 
+_CALL_IN_DEBUGGER = "Bdb.runcall"
 _CALL_OF_DECORATED = Decorated.__call__.__code__
 _limited: set[CodeType] = set()
 _one_call: set[CodeType] = set()
@@ -50,14 +51,40 @@ def time_limited(caller: T) -> T:
 
     A call that takes too long is interrupted by an exception, which the function must expect.
     """
-    _limited.update(_codes_of(caller))
+    _limited.update(codes_of(caller))
     return caller
 
 
 def one_call(caller: T) -> T:
     """Decorate a function that calls user code several times, in what counts as one call."""
-    _one_call.update(_codes_of(caller))
+    _one_call.update(codes_of(caller))
     return caller
+
+
+def user_call(frame: FrameType | None) -> tuple[FrameType | None, int]:
+    """Return the call of user code that *frame* belongs to, and the number of its attempt.
+
+    It is the outermost frame of user code that the runtime has called.
+    """
+    called: FrameType | None = None
+    while frame is not None and not (
+        (frame.f_code.co_filename.startswith(RUNTIME) and frame.f_code is not _CALL_OF_DECORATED)
+        or frame.f_code.co_qualname == _CALL_IN_DEBUGGER
+    ):
+        called, frame = frame, frame.f_back
+    if frame is not None and frame.f_code in _one_call and "attempt" in frame.f_code.co_varnames:
+        return frame, frame.f_locals["attempt"]
+    return called, 0
+
+
+def is_time_limited(code: CodeType) -> bool:
+    """Whether *code* is marked by `time_limited`."""
+    return code in _limited
+
+
+def is_loop_runner(code: CodeType) -> bool:
+    """Whether *code* is marked by `runs_loop`."""
+    return code in _loop_runners
 
 
 def is_repeated(frame: FrameType | None, line: Any) -> bool:
@@ -84,8 +111,8 @@ def runs_loop(calls: Any) -> Callable[[T], T]:
     """
 
     def decorate(runner: T) -> T:
-        _loop_runners.update(_codes_of(runner))
-        _loop_calls.update(_codes_of(calls))
+        _loop_runners.update(codes_of(runner))
+        _loop_calls.update(codes_of(calls))
         return runner
 
     return decorate
@@ -105,7 +132,7 @@ def runs_step(owner: str, step: str | None = None) -> Callable[[T], T]:
     names = {name for name in variables if name is not None}
 
     def decorate(caller: T) -> T:
-        codes = [code for code in _codes_of(caller) if names <= _variables_of(code)]
+        codes = [code for code in codes_of(caller) if names <= _variables_of(code)]
         if not codes:
             msg = f"{caller!r} has no variables {sorted(names)}; pass the names of existing ones"
             raise TypeError(msg)
@@ -156,11 +183,11 @@ def running_step(frame: FrameType | None) -> RunningStep | None:
     return None
 
 
-def _codes_of(thing: Any) -> Iterator[CodeType]:
+def codes_of(thing: Any) -> Iterator[CodeType]:
     """Yield the code of a function, or of all methods of a class, and of nested functions."""
     if isinstance(thing, type):
         for member in vars(thing).values():
-            yield from _codes_of(member)
+            yield from codes_of(member)
         return
     thing = getattr(thing, "__func__", getattr(thing, "fget", thing))
     code = thing if isinstance(thing, CodeType) else getattr(thing, "__code__", None)
@@ -168,7 +195,7 @@ def _codes_of(thing: Any) -> Iterator[CodeType]:
         yield code
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
-                yield from _codes_of(constant)
+                yield from codes_of(constant)
 
 
 def _variables_of(code: CodeType) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -12,6 +12,7 @@ from wallaroo.wire.task_metrics import TaskMetrics
 
 TICK_SOURCE = -1
 """Source of a block that is not a message but a reading of the clock."""
+MILLISECOND_NS = 1_000_000
 _LATEST_NS = (1 << 63) - 2
 """The latest time that a database holds, in nanoseconds since the Unix epoch: in the year 2262. The
 journal takes the nanosecond after it for never."""
@@ -49,11 +50,26 @@ class Block(NamedTuple):
     """The messages, in the format of their source."""
     held: Held = ()
     """For how long sources were held until then: that of the messages, or all for a tick."""
+    next_ms: int | None = None
+    """Offset of the first message that arrived in the millisecond after that of `arrived_ns`, if
+    any did: blocks that arrive within so long are joined."""
 
     @property
     def end(self) -> int:
         """Offset after the last message."""
         return self.first + self.messages
+
+    def arrivals(self) -> Iterator[tuple[int, int]]:
+        """Offsets from which on messages arrived in a millisecond since the epoch, and that.
+
+        Example:
+            >>> list(Block(7, 3, 0, 5_900_000, b"abc", next_ms=8).arrivals())
+            [(7, 5), (8, 6)]
+        """
+        millisecond = self.arrived_ns // MILLISECOND_NS
+        yield self.first, millisecond
+        if self.next_ms is not None:
+            yield self.next_ms, millisecond + 1
 
 
 class Outputs(NamedTuple):

@@ -200,7 +200,7 @@ def test_processes_with_other_hash_seeds_agree_on_every_key() -> None:
 def test_keys_are_equal_to_what_an_exchange_and_an_export_make_of_them(name: str) -> None:
     for key in EQUAL[name]:
         rows: list[Rows] = [(0, 0, [key], [b"payload"], [0])]
-        assert unpacked_rows(packed_rows(rows))[0][2] == [key]
+        assert unpacked_rows(packed_rows(rows, b""))[0][0][2] == [key]
         told = json.loads(json.dumps(to_plain(key)))
         if "$repr" not in json.dumps(told):  # what JSON has no word for is refused by an import
             assert from_plain(told) == key

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.api.retries import Retries
+from wallaroo.dataflow.current_message import Role, has_role
 from wallaroo.dataflow.steps.event_loop import run_on_loop
 from wallaroo.dataflow.steps.gathering import Failed, Gathering
 from wallaroo.user_code.callers import time_limited
@@ -139,6 +140,7 @@ class _Calls:
                 await asyncio.sleep(retry.pause_s(attempt))
             attempt += 1
 
+    @has_role(Role.AWAITED)
     @time_limited
     async def _called(self, number: int, message: Any, task: asyncio.Task[None]) -> Any:
         """Call the function once; what it does after its time limit does not count."""

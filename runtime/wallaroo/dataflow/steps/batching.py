@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wallaroo.api.retries import Retries
+from wallaroo.dataflow.current_message import Role, has_role
 from wallaroo.dataflow.steps.gathering import Failed, Gathering
 from wallaroo.dataflow.steps.retrying import retrying
 from wallaroo.model.immutable import IMMUTABLE
@@ -81,6 +82,7 @@ class Batching(Gathering):
             results += self._results(part, self._call if len(part) == 1 else self._checked)
         return results
 
+    @has_role(Role.BATCH)
     @one_call
     def _checked(self, messages: list[Any]) -> list[Any]:
         """Return the results of the function.

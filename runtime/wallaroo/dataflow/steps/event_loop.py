@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from types import FrameType
 from typing import Any, TypeVar
 
+from wallaroo.dataflow.current_message import Role, has_role
 from wallaroo.user_code.callers import runs_loop
 
 T = TypeVar("T")
@@ -23,6 +26,7 @@ _loops: dict[tuple[int, int], asyncio.AbstractEventLoop] = {}
 process are kept, too: to collect them would close connections."""
 
 
+@has_role(Role.THREAD)
 def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
     """Run *main* on the event loop of this process, and return its result.
 
@@ -33,13 +37,14 @@ def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
         return _run(main, owner)
     done: Future[T] = Future()
 
-    def run() -> None:
+    def run(caller: FrameType) -> None:  # noqa: ARG001 - see `Role.THREAD`
         try:
             done.set_result(_run(main, owner))
         except BaseException as error:
             done.set_exception(error)
 
-    threading.Thread(target=run, name="async steps", daemon=True).start()
+    here = sys._getframe()  # noqa: SLF001
+    threading.Thread(target=run, args=(here,), name="async steps", daemon=True).start()
     return done.result()
 
 

@@ -11,7 +11,7 @@ from wallaroo.gateway.entries import MESSAGES, Messages, block_in, messages_in
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import SKIPPED
 from wallaroo.gateway.numbering import Numbering
-from wallaroo.wire.records import TICK_SOURCE, Block
+from wallaroo.wire.records import MILLISECOND_NS, TICK_SOURCE, Block
 
 _MEMORY_BYTES = 32 * 1024**2
 """Bytes of messages that wait in memory to be handed out; the log has the others."""
@@ -21,7 +21,7 @@ _STEP_BYTES = 64 * 1024
 """Bytes of the log from one offset whose place is remembered to the next."""
 _COUNTED_BYTES = 256 * 1024
 """Bytes of messages that are counted as one."""
-_GATHER_NS = 1_000_000
+_GATHER_NS = MILLISECOND_NS
 """Time within which messages of one source arrive as one block, for the first stage."""
 
 
@@ -168,9 +168,10 @@ def gathered(blocks: Sequence[Block]) -> list[Block]:
     """*blocks*, those joined that follow each other and are of one source and a moment.
 
     Example:
-        >>> one, two = Block(0, 1, 0, 5, b"a"), Block(1, 2, 0, 6, b"bc")
-        >>> gathered([one, two, Block(3, 1, 1, 6, b"d")])[0]
-        Block(first=0, messages=3, source=0, arrived_ns=5, data=b'abc', held=())
+        >>> one, two = Block(0, 1, 0, 999_999, b"a"), Block(1, 2, 0, 1_000_001, b"bc")
+        >>> joined = gathered([one, two, Block(3, 1, 1, 1_000_002, b"d")])[0]
+        >>> joined.messages, joined.arrived_ns, joined.data, joined.next_ms
+        (3, 999999, b'abc', 1)
     """
     joined: list[tuple[Block, list[bytes]]] = []
     for block in blocks:
@@ -178,8 +179,13 @@ def gathered(blocks: Sequence[Block]) -> list[Block]:
             before, parts = joined[-1]
             if before.source == block.source and block.arrived_ns - before.arrived_ns < _GATHER_NS:
                 parts.append(block.data)
-                count = before.messages + block.messages
-                joined[-1] = before._replace(messages=count), parts
+                count, next_ms = before.messages + block.messages, before.next_ms
+                if (
+                    next_ms is None
+                    and block.arrived_ns // MILLISECOND_NS > before.arrived_ns // MILLISECOND_NS
+                ):
+                    next_ms = block.first
+                joined[-1] = before._replace(messages=count, next_ms=next_ms), parts
                 continue
         joined.append((block, [block.data]))
     return [
