@@ -39,8 +39,12 @@ def given_here() -> tuple[int, int]:
     return millisecond, drawn * 1_000 + wallaroo.rng().randrange(1_000)
 
 
+def parsed(payload: bytes) -> Message:
+    return payload[:1].decode(), int(payload[1:])
+
+
 def decoded(payload: bytes) -> Message:
-    return payload[:1].decode(), int(payload[1:]), given_here()
+    return (*parsed(payload), given_here())
 
 
 def encoded(message: Message) -> str:
@@ -148,9 +152,10 @@ def applications(draw: st.DrawFn, *, clock: bool) -> Application:
     No state follows these: what is due at the same time for several keys has no order.
     """
     decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(decoded)
+    repeatable = wallaroo.decoder(header_length=4, length_fmt=">I", repeatable=True)(parsed)
     sources: list[Any] = [
-        wallaroo.source(name, wallaroo.TCPSourceConfig("", 0, decoder))
-        for name in ("first", "second")
+        wallaroo.source(name, wallaroo.TCPSourceConfig("", 0, draw(st.sampled_from(decoders))))
+        for name, decoders in (("first", [decoder, repeatable]), ("second", [decoder]))
     ]
     steps = st.lists(st.sampled_from(STEPS), max_size=3)
     first, second = (through(source, draw(steps)) for source in sources)
@@ -207,7 +212,9 @@ def logs(draw: st.DrawFn, application: Application, *, clock: bool) -> list[Bloc
     blocks: list[Block] = []
     now_ns = 1_000_000 * MS
     for _ in range(draw(st.integers(1, 20))):
-        now_ns += draw(st.sampled_from([0, 0, MS, 3 * MS] if clock else [0, 400_000, 900_000]))
+        now_ns += draw(
+            st.sampled_from([0, 0, MS, 3 * MS] if clock else [0, 400_000, 900_000, 5 * MS])
+        )
         if clock and draw(st.integers(0, 4)) == 0:
             blocks.append(tick(len(blocks), now_ns))
             continue

@@ -18,7 +18,6 @@ from wallaroo.wire.rows import decoding_rows
 
 T = TypeVar("T")
 
-_CALL_IN_DEBUGGER = "Bdb.runcall"
 _CALL_OF_DECORATED = Decorated.__call__.__code__
 _limited: set[CodeType] = set()
 _one_call: set[CodeType] = set()
@@ -67,9 +66,8 @@ def user_call(frame: FrameType | None) -> tuple[FrameType | None, int]:
     It is the outermost frame of user code that the runtime has called.
     """
     called: FrameType | None = None
-    while frame is not None and not (
-        (frame.f_code.co_filename.startswith(RUNTIME) and frame.f_code is not _CALL_OF_DECORATED)
-        or frame.f_code.co_qualname == _CALL_IN_DEBUGGER
+    while frame is not None and (
+        frame.f_code is _CALL_OF_DECORATED or not frame.f_code.co_filename.startswith(RUNTIME)
     ):
         called, frame = frame, frame.f_back
     if frame is not None and frame.f_code in _one_call and "attempt" in frame.f_code.co_varnames:
