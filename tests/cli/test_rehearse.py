@@ -69,6 +69,21 @@ def test_differences_are_shown_by_kind_with_an_example(state_dir: Path, tmp_path
     ]
 
 
+def test_calls_that_return_something_else_each_time_are_named(
+    state_dir: Path, tmp_path: Path
+) -> None:
+    app = changed(tmp_path, "line.lower()", "line.lower() + str(random.random())")
+    file = Path(app) / "application.py"
+    file.write_text(file.read_text().replace("import string\n", "import random\nimport string\n"))
+    (line,) = [n for n, one in enumerate(file.read_text().splitlines(), 1) if "random()" in one]
+    done = call("rehearse", app, state_dir)
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[-2:] == [
+        f"the code calls what is another each time: random.random (application.py:{line})",
+        "  wallaroo.now() and wallaroo.rng() are the same when a message is run again",
+    ]
+
+
 def test_differences_that_are_expected_are_no_failure(state_dir: Path, tmp_path: Path) -> None:
     app = changed(tmp_path, "line.lower()", "line")
     one = ("--expect", "word totals")

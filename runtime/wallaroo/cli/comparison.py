@@ -9,6 +9,7 @@ import click
 
 from wallaroo.errors import UsageError
 from wallaroo.history.changes import Arrival
+from wallaroo.history.other_calls import other_calls
 from wallaroo.history.rehearsal import DEAD_LETTERS, UNSAVABLE, Example, Kind, OfSink, Rehearsal
 from wallaroo.model.application import Application
 from wallaroo.system.printable import counted
@@ -74,6 +75,17 @@ def comparison_lines(rehearsal: Rehearsal) -> Iterator[str]:
         yield f"state {state!r}: {_entities(count)} published, and no state has this name"
     if rehearsal.letters or rehearsal.new_letters:
         yield from letter_lines(rehearsal)
+    yield from _other_call_lines(rehearsal)
+
+
+def _other_call_lines(rehearsal: Rehearsal) -> Iterator[str]:
+    """The calls in the code that return something else each time, if anything differs."""
+    differs = rehearsal.differing_names()
+    calls = [f"{call} ({at})" for call, at in other_calls(rehearsal.application)] if differs else []
+    if calls:
+        more = f" and {len(calls) - _EXAMPLES:,} more" if len(calls) > _EXAMPLES else ""
+        yield f"the code calls what is another each time: {', '.join(calls[:_EXAMPLES])}{more}"
+        yield "  wallaroo.now() and wallaroo.rng() are the same when a message is run again"
 
 
 def letter_lines(rehearsal: Rehearsal) -> Iterator[str]:

@@ -100,6 +100,7 @@ class Rehearsal:
         beginning: The state to begin with; None for what the log says.
 
     Attributes:
+        application: The application.
         sinks: Outputs by the name of their sink, while all entities are known: otherwise, outputs
             would be missing.
         differing: By entity that differs, an example of each kind of difference.
@@ -114,6 +115,7 @@ class Rehearsal:
         records: Iterable[Record],
         beginning: Committed | None = None,
     ) -> None:
+        self.application = application
         self._replay = Replay(application, records, stays=True, beginning=beginning)
         self._sinks = {sink.name: sink for sink in application.output_sinks}
         self.sinks = {name: OfSink() for name in self._sinks}
