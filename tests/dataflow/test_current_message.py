@@ -169,6 +169,7 @@ def applications(draw: st.DrawFn, *, clock: bool) -> Application:
         first = first.key_by(letter).join(second.key_by(letter), joined)
     else:
         ends.append(second.to_sink(sink("other")))
+    shared = sink("shared") if draw(st.booleans()) else None
     for number in range(draw(st.integers(1, 3))):
         branch = through(first, draw(steps)) if how != "join" else first
         if clock and how != "join":
@@ -176,7 +177,7 @@ def applications(draw: st.DrawFn, *, clock: bool) -> Application:
             branch = branch.key_by(draw(st.sampled_from([letter, salted]))).to(step)
         if clock:
             branch = through(branch, draw(st.lists(st.sampled_from(STATELESS), max_size=2)))
-        ends.append(branch.to_sink(sink(f"sink {number}")))
+        ends.append(branch.to_sink(shared or sink(f"sink {number}")))
     return resolve(wallaroo.build_application("random", *ends))
 
 

@@ -124,10 +124,10 @@ class _Guarding:
         )
 
     def _branch(self, branch: Branch) -> Branch:
-        return Branch(
-            tuple(self._step(step) for step in branch.steps),
-            tuple(self._branch(fork) for fork in branch.forks),
-            branch.sinks,
+        return dataclasses.replace(
+            branch,
+            steps=tuple(self._step(step) for step in branch.steps),
+            forks=tuple(self._branch(fork) for fork in branch.forks),
         )
 
     def _step(self, step: Step) -> Step:

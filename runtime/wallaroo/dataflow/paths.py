@@ -304,7 +304,7 @@ class Paths:
         if chain.keeps and sink.keeps:
             encode = self._current.encoding(sink.encode)
         failed, add = self.failed, self._results.adder(index)
-        step = NamedStep(name, sink.place)
+        step = NamedStep(name, sink.place, chain.branch)
         count = self._count_of(chain, step)
         entered, dropped = _NONE, 0
 

@@ -49,6 +49,8 @@ class OperatorChain:
     unless the pipeline ends here."""
     keeps: bool
     """Whether outputs keep something of the records that its messages come from."""
+    branch: int
+    """Number of the branch."""
 
     @property
     def is_plain(self) -> bool:
@@ -227,7 +229,9 @@ class Program:
                 stage = self._add_stage(
                     pipeline, step, rest, fresh=previous is None, at_once=at_once, keeps=keeps
                 )
-                return OperatorChain(pipeline.name, tuple(steps), (), stage, (), keeps)
+                return OperatorChain(
+                    pipeline.name, tuple(steps), (), stage, (), keeps, branch.number
+                )
             steps.append(step)
             keyed = keyed and isinstance(step, Compute)
             waits = waits or (isinstance(step, Compute) and step.gathers)
@@ -239,7 +243,7 @@ class Program:
             (self._sink_indices[sink], sink, pipeline.encoder_of(sink))
             for sink in pipeline.sinks_of(branch)
         )
-        return OperatorChain(pipeline.name, tuple(steps), forks, None, sinks, keeps)
+        return OperatorChain(pipeline.name, tuple(steps), forks, None, sinks, keeps, branch.number)
 
     def _add_stage(
         self,

@@ -46,6 +46,8 @@ class NamedStep(NamedTuple):
 
     name: str
     place: Place
+    number: int = 0
+    """Number of the branch that it belongs to."""
 
 
 class Origin(NamedTuple):

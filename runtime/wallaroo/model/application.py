@@ -17,6 +17,8 @@ from wallaroo.model.timing import Timing
 from wallaroo.model.windows import Windows
 from wallaroo.user_code.exceptions import short_repr
 
+_BRANCHES = None
+"""In the place of the name of steps: branches."""
 _SAMPLE_KEYS = 5
 """Listed keys that messages show."""
 
@@ -162,6 +164,8 @@ class Branch:
     forks: tuple[Branch, ...] = ()
     sinks: tuple[int, ...] | None = None
     """Indices of the pipeline's sinks that follow; None for all of them."""
+    number: int = field(default=0, compare=False)
+    """Number among the branches of the pipeline."""
 
     def after(self, number: int) -> Branch:
         """Return what follows the step *number*."""
@@ -180,9 +184,11 @@ class Branch:
         for fork in self.forks:
             yield from fork.walk_on()
 
-    def numbered(self, counts: Counter[str] | None = None) -> Branch:
-        """Return a copy whose steps have their numbers, from those of *counts* on."""
+    def numbered(self, counts: Counter[str | None] | None = None) -> Branch:
+        """Return a copy with the numbers of branches and steps, from those of *counts* on."""
         counts = Counter() if counts is None else counts
+        number = counts[_BRANCHES]
+        counts[_BRANCHES] += 1
         steps: list[Step] = []
         for step in self.steps:
             one = replace(step, number=counts[step.name])
@@ -191,7 +197,7 @@ class Branch:
                 one = replace(one, late=one.late.numbered(counts))
             steps.append(one)
         forks = tuple(fork.numbered(counts) for fork in self.forks)
-        return replace(self, steps=tuple(steps), forks=forks)
+        return replace(self, steps=tuple(steps), forks=forks, number=number)
 
 
 @dataclass(frozen=True)

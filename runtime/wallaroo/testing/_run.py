@@ -17,6 +17,7 @@ from wallaroo.dataflow.current_message import Simulated, knows_message
 from wallaroo.dataflow.guards import guarded
 from wallaroo.dataflow.message_snapshots import Carrier, waiting
 from wallaroo.dataflow.paths import as_bytes
+from wallaroo.dataflow.results import NamedStep
 from wallaroo.dataflow.steps.multiple_outputs import pair_of
 from wallaroo.dataflow.steps.retrying import without_pauses
 from wallaroo.dataflow.unlisted_keys import UnlistedWatch
@@ -430,11 +431,12 @@ class Run(Simulated):
             return [] if result is None else [result]
         return [output for output in result if output is not None]
 
-    @knows_message("self", owner="pipeline", step="encoder")
+    @knows_message("self", owner="pipeline", step="step")
     def _send(self, pipeline: Pipeline, branch: Branch, message: Any) -> None:
         for sink in pipeline.sinks_of(branch):
             with contextlib.suppress(Raised):
                 encoder = pipeline.encoder_of(sink)
+                step = NamedStep(encoder, sink.place, branch.number)  # noqa: F841 - as in `Paths`
                 kept = (self._kept,) if sink.keeps else ()
                 encoded = self._call(pipeline, encoder, sink.encode, message, *kept)
                 if encoded is None:
