@@ -22,6 +22,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from wallaroo.api.repeatable import Origin, use
+from wallaroo.model.application import MIXED
 from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.user_code.callers import codes_of, is_loop_runner, is_time_limited, user_call
 from wallaroo.wire.records import MILLISECOND_NS
@@ -42,6 +43,10 @@ _IN_ASYNC = f"the calls of an async step have no order: {_BEFORE}"
 _IN_TASK = (
     "a task or thread that a function has started belongs to no message: call it in the function "
     "itself, and pass on what it returns"
+)
+_IS_MIXED = (
+    "behind a state, a key_by and an async or batched step, messages have no order: "
+    "call it before that step, and pass on what it returns"
 )
 _NO_MESSAGE = "there is none while something is loaded, saved or put in order"
 DECODER = "decoder"
@@ -74,6 +79,7 @@ class _Variables(NamedTuple):
     key: str | None
     owner: str | None
     step: str | None
+    state_key: str | None
 
 
 class _Draw(NamedTuple):
@@ -85,6 +91,7 @@ class _Draw(NamedTuple):
     """Its name, and its number among the steps of the pipeline that have this name."""
     function: str
     key: Any
+    """The current one, with that of the last state: these are together in one process."""
 
 
 class _Found(NamedTuple):
@@ -109,7 +116,11 @@ _roles: dict[CodeType, Role] = {}
 
 
 def knows_message(
-    *at: str, key: str | None = None, owner: str | None = None, step: str | None = None
+    *at: str,
+    key: str | None = None,
+    owner: str | None = None,
+    step: str | None = None,
+    state_key: str | None = None,
 ) -> Callable[[T], T]:
     """Decorate a function, or a class with all its methods, that knows the current message.
 
@@ -121,10 +132,11 @@ def knows_message(
         key: The one with the current key.
         owner: The one with the pipeline, or with an object that has its name.
         step: The one with the step or its name; without it, the owner's `step` counts.
+        state_key: The one with the key of the state that the message is in, or was in last.
 
     What is decorated already, as a method of a class, stays as it is.
     """
-    variables = _Variables(at, key, owner, step)
+    variables = _Variables(at, key, owner, step, state_key)
 
     def decorate(knowing: T) -> T:
         for code in codes_of(knowing):
@@ -268,6 +280,8 @@ class _OfMessages(Origin):
         if is_async:
             _refuse("rng", _IN_ASYNC)
         pipeline = getattr(owner, "pipeline", None) or getattr(owner, "name", "")
+        if getattr(step, "number", 0) == MIXED:
+            _refuse("rng", _IS_MIXED)
         place = (step, 0) if isinstance(step, str) else (step.name, getattr(step, "number", 0))
         call, attempt = user_call(caller)
         function = "" if call is None else call.f_code.co_qualname
@@ -279,12 +293,13 @@ class _OfMessages(Origin):
 def _read(caller: FrameType, asked: str, *, whole: bool) -> _Found | None:  # noqa: PLR0912
     """Return the current message, with step and key only if it is the *whole*; None if outside."""
     at: Any = None
-    owner: Any = None
+    owner: Any = _MISSING
     step: Any = None
     key: Any = _MISSING
+    state_key: Any = _MISSING
     number, is_limited = None, False
     frame: FrameType | None = caller
-    while frame is not None and (at is None or (whole and (owner is None or key is _MISSING))):
+    while frame is not None and (at is None or (whole and _MISSING in (owner, key, state_key))):
         code = frame.f_code
         if (role := _roles.get(code)) is not None:
             values = frame.f_locals
@@ -311,7 +326,9 @@ def _read(caller: FrameType, asked: str, *, whole: bool) -> _Found | None:  # no
                 at = values.get(name) if at is None else at
             if names.key is not None and key is _MISSING:
                 key = values.get(names.key, _MISSING)
-            if names.owner is not None and owner is None and names.owner in values:
+            if names.state_key is not None and state_key is _MISSING:
+                state_key = values.get(names.state_key, _MISSING)
+            if names.owner is not None and owner is _MISSING and names.owner in values:
                 owner = values[names.owner]
                 step = owner.step if names.step is None else values.get(names.step)
         if at is None:
@@ -323,7 +340,9 @@ def _read(caller: FrameType, asked: str, *, whole: bool) -> _Found | None:  # no
         if any(map(_is_processing, sys._current_frames().values())):  # noqa: SLF001
             _refuse(asked, _IN_TASK)
         return None
-    return _Found(at, owner, step or DECODER, None if key is _MISSING else key, number is not None)
+    keys = (key, state_key)
+    key, state_key = (None if one is _MISSING else one for one in keys)
+    return _Found(at, owner, step or DECODER, (key, state_key), number is not None)
 
 
 def _is_processing(frame: FrameType | None) -> bool:

@@ -164,13 +164,14 @@ class Paths:
         return computed
 
     @has_role(Role.COLLECTED)
-    @knows_message("at", key="key", owner="chain", step="step")
+    @knows_message("at", key="key", owner="chain", step="step", state_key="state_key")
     @runs_step("chain", "step")
     def _gathered(
         self, chain: OperatorChain, step: Compute, function: Gathering, then: Path
     ) -> Path:
         """Collect messages as they are now, and run many at a time; results keep the order."""
         failed, count, most = self.failed, self._count_of(chain, step), function.most
+        fresh = self._fresh
         copied = self._program.carrier.copied
         current, keeps = self._current, chain.keeps
         collected: list[Any] = current.collecting() if keeps else []
@@ -197,6 +198,7 @@ class Paths:
             left = 0
             each = current.each(taken) if keeps else taken
             for (at, key, message), result in zip(each, results, strict=True):
+                state_key = None if fresh else key  # noqa: F841 - see `knows_message`
                 if type(result) is Failed:
                     failed(chain, step, message, result.error, at)
                 elif result is not None:

@@ -168,7 +168,7 @@ class StateRunner:
             entity = entities[key] = self._program.partitions[number].new_entity()
         return entity
 
-    @knows_message("stamp", "arrival", key="key", owner="stage")
+    @knows_message("stamp", "arrival", key="key", owner="stage", state_key="key")
     @runs_step("stage")
     def _compute(  # noqa: PLR0912 - the innermost loop, where calls would be expensive
         self,

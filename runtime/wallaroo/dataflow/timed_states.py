@@ -109,7 +109,7 @@ class TimedStates:
                 due_ns = self._timings[number].due_ns(time)
                 wakes.set(number, key, self._clocks.wall(number, due_ns))
 
-    @knows_message("stamp", key="key", owner="stage")
+    @knows_message("stamp", key="key", owner="stage", state_key="key")
     @runs_step("stage")
     def take(self, stage: StatefulStage, stamp: Stamp, key: Any, message: Any) -> None:
         """Run *message* through the step of *stage*, and before it, what is due by then."""
@@ -223,7 +223,7 @@ class TimedStates:
             self._call_timer(at, where, due, time)
             order += 1
 
-    @knows_message("stamp", key="key", owner="stage")
+    @knows_message("stamp", key="key", owner="stage", state_key="key")
     @runs_step("stage")
     def _call_timer(self, stamp: Stamp, where: tuple[int, Any], due: Due, time: KeyTime) -> None:
         number, key = where

@@ -103,7 +103,7 @@ class WindowStates:
                 self._set_times(timers, bucket.idle, number, key, entity)
                 bucket.open_windows.note(number, windows, entity, before=0)
 
-    @knows_message("stamp", key="key", owner="stage")
+    @knows_message("stamp", key="key", owner="stage", state_key="key")
     @runs_step("stage")
     def take(
         self, stage: StatefulStage, step: WindowCompute, stamp: Stamp, key: Any, message: Any
@@ -142,7 +142,7 @@ class WindowStates:
         if late and stage.late is not None:
             self._late[stage.number]((*stamp, len(outputs)), key, message)
 
-    @knows_message("stamp", key="key", owner="stage")
+    @knows_message("stamp", key="key", owner="stage", state_key="key")
     @runs_step("stage")
     def tick(self, stamp: Stamp, number: int, key: Any, order: int, now_ns: int) -> None:
         """Close the windows of *key* that are due when their clock shows *now_ns*.
@@ -197,7 +197,7 @@ class WindowStates:
                 name = self._program.partitions[number].name
                 self._results.metrics.windows[name, self._number] = found[1]
 
-    @knows_message(key="key", owner="stage")
+    @knows_message(key="key", owner="stage", state_key="key")
     @runs_step("stage")
     def _ticked(self, stage: StatefulStage, key: Any, entity: Any, now_ns: int) -> list[Any]:
         step = stage.step

@@ -17,6 +17,10 @@ from wallaroo.model.timing import Timing
 from wallaroo.model.windows import Windows
 from wallaroo.user_code.exceptions import short_repr
 
+MIXED = -1
+"""In the place of the number of steps and branches behind a state, a `KeyBy` and a step that
+gathers: what comes of one message there is mixed by what else is in a process."""
+_ALL = 3
 _BRANCHES = None
 """In the place of the name of steps: branches."""
 _SAMPLE_KEYS = 5
@@ -184,19 +188,33 @@ class Branch:
         for fork in self.forks:
             yield from fork.walk_on()
 
-    def numbered(self, counts: Counter[str | None] | None = None) -> Branch:
-        """Return a copy with the numbers of branches and steps, from those of *counts* on."""
+    def numbered(
+        self, counts: Counter[str | None] | None = None, passed: tuple[type | None, ...] = ()
+    ) -> Branch:
+        """Return a copy with the numbers of branches and steps, from those of *counts* on.
+
+        *passed* are the first ones of a state, a `KeyBy` and a step that gathers that come before.
+        """
         counts = Counter() if counts is None else counts
-        number = counts[_BRANCHES]
-        counts[_BRANCHES] += 1
         steps: list[Step] = []
         for step in self.steps:
-            one = replace(step, number=counts[step.name])
+            one = replace(step, number=MIXED if len(passed) == _ALL else counts[step.name])
+            if isinstance(step, Stateful):
+                passed = ()
             counts[step.name] += 1
             if isinstance(one, WindowCompute) and one.late is not None:
-                one = replace(one, late=one.late.numbered(counts))
+                one = replace(one, late=one.late.numbered(counts, (WindowCompute,)))
             steps.append(one)
-        forks = tuple(fork.numbered(counts) for fork in self.forks)
+            is_next = (
+                isinstance(step, Stateful),
+                isinstance(step, KeyBy),
+                isinstance(step, Compute) and step.gathers,
+            )
+            if len(passed) < _ALL and is_next[len(passed)]:
+                passed = (*passed, type(step))
+        number = MIXED if len(passed) == _ALL else counts[_BRANCHES]
+        counts[_BRANCHES] += 1
+        forks = tuple(fork.numbered(counts, passed) for fork in self.forks)
         return replace(self, steps=tuple(steps), forks=forks, number=number)
 
 

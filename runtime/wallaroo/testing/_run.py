@@ -93,6 +93,9 @@ class Raised(Exception):
     """User code raised, and the message has been dead-lettered."""
 
 
+_IN_STATE = knows_message("self", key="key", owner="pipeline", step="step", state_key="key")
+
+
 @knows_message("self", key="key", owner="pipeline", step="step")
 @time_limited
 class Run(Simulated):
@@ -218,6 +221,7 @@ class Run(Simulated):
         """Keys of a state with windows, and their entities, that time may have an effect on."""
         return self.result.state[name].items()
 
+    @_IN_STATE
     def _tick(self, name: str, key: Any) -> None:
         if self._times.contains(name):
             self._times.tick(name, key, self._clock_of(name))
@@ -261,6 +265,7 @@ class Run(Simulated):
                     for output in self._with_state(pipeline, step, key, message):
                         self._run_behind(pipeline, rest, key, output)
 
+    @_IN_STATE
     def _run_behind(self, pipeline: Pipeline, branch: Branch, key: Any, message: Any) -> None:
         """Run *message*, which a state has emitted, through *branch*."""
         with self._letters.behind_state():
@@ -283,6 +288,7 @@ class Run(Simulated):
         self._processed[pipeline.name, step.name] += 1
         return self._call(pipeline, step.name, self._carrier.copied, message)
 
+    @_IN_STATE
     def _find_or_create(self, pipeline: Pipeline, step: Stateful, key: Any, message: Any) -> None:
         """Make sure that there is an entity for *key*, which *message* is about to change."""
         partition = self._application.partitions[step.partition]
@@ -299,6 +305,7 @@ class Run(Simulated):
         self._find_or_create(pipeline, step, key, message)
         return self._compute(pipeline, step, key, message)
 
+    @_IN_STATE
     def _compute(
         self,
         pipeline: Pipeline,
@@ -322,6 +329,7 @@ class Run(Simulated):
             result = self._call(pipeline, step.name, _output_of_pair, result, about=about)
         return self._outputs(step, result)
 
+    @_IN_STATE
     def _with_time(
         self, pipeline: Pipeline, step: StateCompute, key: Any, message: Any
     ) -> Iterator[Any]:
@@ -341,6 +349,7 @@ class Run(Simulated):
         finally:
             self._note_due(self._times.due_ns(step.partition, key))
 
+    @_IN_STATE
     def _call_timer(
         self,
         state: str,
@@ -378,6 +387,7 @@ class Run(Simulated):
         if late and step.late is not None:
             self._run_behind(pipeline, step.late, key, message)
 
+    @_IN_STATE
     def _aggregate(
         self, pipeline: Pipeline, step: WindowCompute, key: Any, message: Any
     ) -> tuple[list[Any], bool]:
