@@ -184,11 +184,11 @@ class Processing:
     """What is known of the messages of a chunk.
 
     Attributes:
-        arrivals: When they arrived, packed.
+        arrivals: When they arrived: packed, or a list that grows.
     """
 
     def __init__(self) -> None:
-        self.arrivals: bytes | set[bytes] = b""
+        self.arrivals: Arrivals | bytes | set[bytes] = []
         self._read: tuple[bytes | set[bytes], Arrivals] = b"", []
         """What has been unpacked, and the result."""
         self._counts: dict[tuple[Any, ...], tuple[int, dict[tuple[int, Any], int]]] = {}
@@ -204,11 +204,12 @@ class Processing:
 
     def arrived(self, offset: int) -> int:
         """When the message at *offset* arrived, in milliseconds since the Unix epoch."""
-        if self._read[0] is not self.arrivals:
-            packed = self.arrivals
-            packed = packed if isinstance(packed, bytes) else joined_arrivals(packed)
-            self._read = self.arrivals, unpacked_arrivals(packed)
-        arrivals = self._read[1]
+        arrivals = self.arrivals
+        if not isinstance(arrivals, list):
+            if self._read[0] is not arrivals:
+                packed = arrivals if isinstance(arrivals, bytes) else joined_arrivals(arrivals)
+                self._read = arrivals, unpacked_arrivals(packed)
+            arrivals = self._read[1]
         return arrivals[bisect_right(arrivals, (offset, _LATEST)) - 1][1]
 
     def rng(self, draw: _Draw, call: FrameType | None, attempt: int) -> random.Random:

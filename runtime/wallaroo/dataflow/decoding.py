@@ -81,13 +81,13 @@ class Router:
         """
         self._processing.begin()
         arrivals: Arrivals = []
+        self._processing.arrivals = arrivals
         exchange = Exchange(self._program, self._results)
         arrived: list[tuple[int, int, int]] = []
         for block in blocks:
             for first, millisecond in block.arrivals():
                 if not arrivals or arrivals[-1][1] != millisecond:
                     arrivals.append((first, millisecond))
-                    self._processing.arrivals = packed_arrivals(arrivals)
             if block.source == TICK_SOURCE:
                 held = chain.from_iterable(block.held)
                 stamp = (block.first, block.arrived_ns, *held)
