@@ -125,15 +125,26 @@ def _broken(_method: str, _path: str) -> str:
     return "InternalError"
 
 
-_AWAY = _expired, _throttled, _broken
+def _unread(method: str, _path: str) -> str | None:
+    return "InternalError" if method in {"GET", "HEAD"} else None
+
+
+def _silent(_method: str, _path: str) -> str:
+    return "silent"
+
+
+_ATTEMPTS_S = 120.0
+"""Less than what all attempts of a request to a silent store take."""
+_AWAY = _expired, _throttled, _broken, _unread
 
 
 def test_a_store_that_fails_delays_epochs_and_loses_nothing(
     app: Path, folder: ObjectPath, network: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WALLAROO_PACE", "epoch_least_s=3")
-    sender, faults = Sender(WORDS), [_expired, _slow, _throttled, _cut_off, _broken]
-    ends = [WORDS // 6 * part for part in range(1, 7)]
+    sender, faults = Sender(WORDS), [_expired, _slow, _throttled, _cut_off, _broken, _unread]
+    ends = [WORDS // 6 * part for part in range(1, 6)]
+    ends += [WORDS // 12 * 11, WORDS]
     with Receiver("lines") as receiver, run(app, receiver, folder) as running:
         sender.send(running.sources[SOURCE], 0, ends[0])
         receiver.wait_for(2 * ends[0])
@@ -156,6 +167,30 @@ def test_a_store_that_fails_delays_epochs_and_loses_nothing(
         assert running.stop() == 0
     check_counts(sender, receiver.messages)
     assert "not-a-secret-at-all" not in json.dumps(running.events)
+
+
+def test_a_run_whose_store_is_silent_ends_in_time_and_resumes(
+    app: Path, folder: ObjectPath, network: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WALLAROO_PACE", "epoch_least_s=3")
+    sender = Sender(WORDS)
+    with Receiver("lines") as receiver:
+        with run(app, receiver, folder, "--drain-timeout", "2") as running:
+            sender.send(running.sources[SOURCE], 0, WORDS // 2)
+            receiver.wait_for(WORDS)
+            wait_until(lambda: commits(folder) > 0, "an epoch")
+            sender.send(running.sources[SOURCE], WORDS // 2, WORDS // 2 + 1)
+            receiver.wait_for(WORDS + 2)
+            network.fail(_silent)
+            wait_until(lambda: network.faults["silent"] > 0, "a request")
+            running.process.send_signal(signal.SIGTERM)
+            running.process.wait(_ATTEMPTS_S)
+            network.heal()
+        with run(app, receiver, folder) as running:
+            sender.send(running.sources[SOURCE], WORDS // 2 + 1)
+            receiver.wait_for(2 * WORDS)
+            assert running.stop() == 0
+    check_counts(sender, receiver.messages)
 
 
 @pytest.mark.usefixtures("executors")

@@ -11,6 +11,7 @@ import resource
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import structlog
 
@@ -30,10 +31,11 @@ from wallaroo.gateway.internal_api.auth import Authenticator
 from wallaroo.gateway.internal_api.leases import Leases
 from wallaroo.gateway.internal_api.location import Endpoint
 from wallaroo.gateway.internal_api.service import Service
-from wallaroo.gateway.internal_api.status import GatewayStatus
+from wallaroo.gateway.internal_api.status import WAITING, GatewayStatus
 from wallaroo.gateway.marks import remove_mark
 from wallaroo.gateway.monitoring import Monitor
 from wallaroo.gateway.parts import chunk_listener, message_traces, pace_for
+from wallaroo.gateway.reading import check_names
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.gateway.startup import once_it_is_free, once_there_is_room, take
 from wallaroo.gateway.store import Store, StoreLimits
@@ -52,8 +54,11 @@ _TURN_S = 5.0
 _RENEW_S = 30.0
 """Seconds between looks whether certificates were renewed; Kubernetes takes a minute itself."""
 
+_STARTING = "starting"
 _ANSWER_S = 2.0
 """Seconds that calls in progress have to end at a stop."""
+
+_Told = TypeVar("_Told")
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -87,6 +92,8 @@ class Gateway:
         self._ended = self._loop.create_future()
         self._stopping = False
         self._restarts = False
+        self._starting: str | None = _STARTING
+        """What it does until it serves; None once it does."""
         self._chunks: ChunkServer | None = None
         """Serves a real-time query; None if there is to be none."""
 
@@ -99,11 +106,27 @@ class Gateway:
         Raises:
             RuntimeFailure: An address cannot be bound, or the directory cannot be used.
         """
-        settings = self._settings
-        if settings.takes_over:
-            await once_it_is_free(settings.directory, settings.health, self._ended)
-            if self._ended.done():
+        self._open_health_server()
+        try:
+            if self._settings.takes_over and not await self._takes_over():
+                self._close_health_server()
                 return False
+            await self._open()
+        except BaseException:
+            self._close_health_server()
+            raise
+        self._starting = None
+        return True
+
+    async def _takes_over(self) -> bool:
+        """Wait until no other gateway has the directory; False if this one is stopped before."""
+        directory = self._settings.directory
+        await once_it_is_free(directory, self._be_ready_to_take_over, self._ended)
+        self._starting = _STARTING
+        return not self._ended.done()
+
+    async def _open(self) -> None:
+        settings = self._settings
         await self._when_there_is_room(self._open_store)
         replays = StoredDeadLetterActions(self._outbox, self._journal)
         await asyncio.to_thread(replays.finish_replays)
@@ -111,13 +134,11 @@ class Gateway:
         await self._open_internal_api()
         endpoint = Endpoint(settings.location, self._token)
         await self._when_there_is_room(functools.partial(endpoint.write, settings.directory))
-        self._open_health_server()
         self._renewing = self._loop.create_task(self._renew_certificates())
         self._archiver: Archiver | None = None
         if (archive := settings.traffic.journal.archive) is not None:
             self._archiver = Archiver(settings.directory / LOG, archive)
             self._archiver.start()
-        return True
 
     async def _renew_certificates(self) -> None:
         while self._contexts:
@@ -270,9 +291,30 @@ class Gateway:
             self._health = HealthServer(
                 self._settings.health,
                 probes,
-                lambda: dataclasses.asdict(self.status()),
-                lambda: exposition(self._monitor.samples()),
+                lambda: dataclasses.asdict(self._when_started(self.status)),
+                lambda: exposition(self._when_started(lambda: self._monitor.samples())),  # noqa: PLW0108
             )
+
+    def _close_health_server(self) -> None:
+        if self._health is not None:
+            self._health.close()
+
+    def _when_started(self, tell: Callable[[], _Told]) -> _Told:
+        if self._starting is not None:
+            raise RuntimeFailure(self._starting)
+        return tell()
+
+    def _be_ready_to_take_over(self) -> None:
+        """Be ready while another gateway serves: Kubernetes ends that one only then.
+
+        Raises:
+            RuntimeFailure: The application lacks a source or sink for which something waits.
+            DamagedFile: The log is not as it was written.
+        """
+        sources, sinks = self._application.sources, self._application.sinks
+        log_files = self._settings.directory / LOG
+        check_names(log_files, [one.name for one in sources], [one.name for one in sinks])
+        self._starting = WAITING
 
     async def _when_there_is_room(self, act: Callable[[], None]) -> None:
         await once_there_is_room(self._settings.directory, act, self._ended)
@@ -303,8 +345,7 @@ class Gateway:
             await self._leave()
         if self._traces is not None:
             self._traces.close()
-        if self._health is not None:
-            self._health.close()
+        self._close_health_server()
         if self._archiver is not None:
             self._archiver.stop()
         self._closed = True
@@ -358,6 +399,8 @@ class Gateway:
 
     def _alive(self) -> Health:
         """Whether the event loop, which serves all sockets, takes its turns."""
+        if self._starting is not None:  # a large log takes a while, and a full disk longer
+            return Health(True, self._starting)
         try:
             asyncio.run_coroutine_threadsafe(_turn(), self._loop).result(_TURN_S)
         except TimeoutError:
@@ -365,7 +408,9 @@ class Gateway:
         return Health(True, "alive")
 
     def _accepting(self) -> Health:
-        """Whether messages reach the disk."""
+        """Whether messages reach the disk, or would once this gateway has taken over."""
+        if self._starting is not None:
+            return Health(self._starting == WAITING, self._starting)
         if self._stopping:
             return Health(False, "stopping: the sources are closed")
         if not self._journal.flush(_TURN_S):

@@ -6,7 +6,6 @@ One that takes over first waits until another gateway leaves the directory.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +13,9 @@ from typing import Any
 
 import structlog
 
-from wallaroo.api.addresses import Address
 from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.database import lacks_room
 from wallaroo.gateway.internal_api.status import WAITING
-from wallaroo.observability.health import Health, HealthServer
 from wallaroo.system.disk_space import REMEDY, full
 from wallaroo.system.lockfile import hold, is_held
 from wallaroo.system.private_files import DIRECTORY_MODE
@@ -47,34 +44,22 @@ def take(directory: Path) -> int:
 
 
 async def once_it_is_free(
-    directory: Path, health: Address | None, ended: asyncio.Future[Any]
+    directory: Path, on_wait: Callable[[], None], ended: asyncio.Future[Any]
 ) -> None:
     """Wait until no other gateway has *directory*, or this one is asked to stop.
 
-    Meanwhile it is ready: a new pod has to be before Kubernetes ends the old one.
-
     Args:
         directory: The directory.
-        health: Address of the health endpoints; None for none.
+        on_wait: Called once if it has to wait.
         ended: Done when this gateway is asked to stop.
-
-    Raises:
-        RuntimeFailure: The address cannot be bound.
     """
     lock = directory / _LOCK
     if not is_held(lock):
         return
-    with contextlib.ExitStack() as served:
-        if health is not None:
-            probes = dict.fromkeys(("/healthz", "/readyz"), lambda: Health(True, WAITING))
-            served.enter_context(HealthServer(health, probes, _no_status))
-        log.info(WAITING, directory=str(directory))
-        while is_held(lock) and not ended.done():
-            await asyncio.wait([ended], timeout=_LOOK_S)
-
-
-def _no_status() -> dict[str, Any]:
-    raise RuntimeFailure(WAITING)
+    on_wait()
+    log.info(WAITING, directory=str(directory))
+    while is_held(lock) and not ended.done():
+        await asyncio.wait([ended], timeout=_LOOK_S)
 
 
 async def once_there_is_room(

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path, PosixPath
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeGuard
 
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.binding import MAX_PORT
@@ -28,6 +28,8 @@ _REFUSALS = ("HTTP status 403", "ACCESS_DENIED", "INVALID_ACCESS_KEY", "INVALID_
 _PIECE = 8 * 1024**2
 _ATTEMPTS, _REQUEST_S = 5, 30.0
 """Attempts of a request, and seconds until one counts as failed."""
+_CHECK_S = 5.0
+"""The latter for checks, which are repeated."""
 
 
 class ObjectPath(PosixPath):
@@ -114,6 +116,19 @@ class ObjectPath(PosixPath):
         """Replace the object."""
         return self.write_bytes(data.encode())
 
+    def check_store(self) -> None:
+        """Write the object and read it, in one attempt each, to see whether the store serves.
+
+        Raises:
+            RuntimeFailure: It does not, or not within some seconds.
+        """
+        with self._told():
+            store = filesystem(_CHECK_S, 1)
+            with store.open_output_stream(self.key) as opened:
+                opened.write(b"written and read to see whether the store serves")
+            with store.open_input_stream(self.key) as opened:
+                opened.read()
+
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete the object."""
         with contextlib.suppress(*[FileNotFoundError] * missing_ok), self._told():
@@ -178,9 +193,13 @@ class ObjectPath(PosixPath):
         return f"{self} cannot be reached: {error}{named}"
 
 
-@lru_cache(1)
-def filesystem() -> S3FileSystem:
+@lru_cache
+def filesystem(request_s: float = _REQUEST_S, attempts: int = _ATTEMPTS) -> S3FileSystem:
     """The object store that the environment names, with credentials that the SDK of AWS finds.
+
+    Args:
+        request_s: Seconds until a request counts as failed; a process does not end before.
+        attempts: Attempts of a request.
 
     Raises:
         UsageError: The environment names a store that cannot be meant.
@@ -196,9 +215,9 @@ def filesystem() -> S3FileSystem:
         **options,
         allow_delayed_open=True,  # a small object takes one request
         background_writes=False,
-        connect_timeout=_REQUEST_S,
-        request_timeout=_REQUEST_S,
-        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        connect_timeout=request_s,
+        request_timeout=request_s,
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=attempts),
     )
 
 
@@ -240,6 +259,6 @@ def on_disk(file: Path) -> Iterator[Path]:
         yield Path(copy.name)
 
 
-def is_stored(place: Path | None) -> bool:
+def is_stored(place: Path | None) -> TypeGuard[ObjectPath]:
     """Whether *place* is on an object store; None is a directory."""
     return isinstance(place, ObjectPath)

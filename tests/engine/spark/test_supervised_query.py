@@ -21,9 +21,14 @@ class Query:
     """A query that has failed, or runs."""
 
     def __init__(
-        self, failure: str | None = None, *, final: bool = False, damage: bool = False
+        self,
+        failure: str | None = None,
+        *,
+        final: bool = False,
+        damage: bool = False,
+        planned: bool = False,
     ) -> None:
-        self._failure = None if failure is None else Failure(failure, final, damage)
+        self._failure = None if failure is None else Failure(failure, final, damage, planned)
 
     def failure(self) -> Failure | None:
         return self._failure
@@ -151,6 +156,22 @@ def test_a_query_that_lacks_something_waits_and_counts_no_failure(
         2 * Restarts.MOST + 5
     )
     assert len(tried) == 2 * Restarts.MOST + 1
+    assert engine.restarts == 0
+
+
+def test_a_query_whose_gateway_is_stopped_starts_again_and_counts_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervised_query, "_LOOK_AGAIN_S", 0.0)
+    made: list[Query] = []
+
+    def start(_worked: Worked) -> Query:
+        made.append(Query("the gateway has been stopped", planned=True))
+        return made[-1]
+
+    engine = SupervisedQuery(start, lambda: None)
+    while len(made) <= 2 * Restarts.MOST:
+        assert engine.failure() is None
     assert engine.restarts == 0
 
 

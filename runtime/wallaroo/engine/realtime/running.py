@@ -389,7 +389,7 @@ def _lack(checkpoint: Path, scratch: Path) -> str | None:
     if not is_stored(checkpoint):
         return shortage(checkpoint, scratch)
     try:
-        (checkpoint.parent / _PROBE).write_text("written before the end of each epoch")
+        (checkpoint.parent / _PROBE).check_store()
     except RuntimeFailure as error:
         return str(error)
     return shortage(scratch)

@@ -16,6 +16,8 @@ class Failure:
     """Whether it would fail for the same reason when started again."""
     damage: bool = False
     """Whether files of its state cannot be read, which few further attempts decide."""
+    planned: bool = False
+    """Whether it was ended in good order, and is to be started again."""
 
 
 def cause_of(error: str) -> str:

@@ -128,8 +128,12 @@ class SupervisedQuery:
         """Decide whether to start again after *failure*; returns why not, or None."""
         if failure.final:
             return failure.reason
-        if (lack := self._shortage()) is not None:
-            self._wait(NoRoom(lack))
+        waits = NotYet(failure.reason) if failure.planned else None
+        if waits is None and (lack := self._shortage()) is not None:
+            waits = NoRoom(lack)
+        if waits is not None:
+            self._is_planned = self._is_planned or failure.planned
+            self._wait(waits)
             return None
         found = None
         if failure.damage and self._is_given_up():

@@ -228,10 +228,10 @@ class ChunkRun:
             self._resumes.suspect_until = max(self._resumes.suspect_until, self._next)
         self._processes.close()
 
-    def fail(self, reason: str, *, final: bool) -> None:
+    def fail(self, reason: str, *, final: bool = False, planned: bool = False) -> None:
         """End it, and let the driver know why, now or when it comes."""
         if not self._closed:
-            self._failure = {"reason": reason, "final": final}
+            self._failure = {"reason": reason, "final": final, "planned": planned}
             if (driver := self._processes.driver) is not None:
                 driver.send(pack_json(FAILED, self._failure))
         self.close()

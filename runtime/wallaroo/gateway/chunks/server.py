@@ -22,6 +22,8 @@ from wallaroo.wire.chunk_messages import DRIVER, FAILED, HELLO, Hello, json_in, 
 if TYPE_CHECKING:
     from wallaroo.gateway.traces import MessageTraces
 
+_STOPPED = "the gateway has been stopped"
+
 log = structlog.get_logger("wallaroo.gateway")
 
 
@@ -78,7 +80,7 @@ class ChunkServer:
         """Cut off the query."""
         self._listener.close()
         if self._run is not None:
-            self._run.close()
+            self._run.fail(_STOPPED, planned=True)
 
     def step(self) -> None:
         """Do what can be done, after a turn of the store."""
