@@ -53,8 +53,9 @@ def failure_of(error: str) -> Failure:
     """The failure of a query that *error*, a text of Spark's, describes.
 
     Example:
-        >>> failure_of("java.io.IOException: Stream is corrupted")
-        Failure(reason='java.io.IOException: Stream is corrupted', final=False, damage=True)
+        >>> failure = failure_of("java.io.IOException: Stream is corrupted")
+        >>> failure.reason, failure.final, failure.damage
+        ('java.io.IOException: Stream is corrupted', False, True)
     """
     if (ours := damaged_file_in(error)) is not None:
         return Failure(ours, final=True)
