@@ -247,7 +247,7 @@ def test_a_gateway_that_cannot_start_leaves_the_old_one_in_its_place(
         wait_for("the new pods' problem", lambda: "image.tag" in word_count.problems())
     assert before.items() <= word_count.lives("gateway", "driver").items()
     assert word_peer.progress()["connects"] == connects
-    word_count.upgrade()
+    word_count.upgrade("--set", f"upgradeCheck.enabled=true,image.tag={TAG}")
     wait_for("the old pods alone", lambda: word_count.lives("gateway", "driver") == before)
 
 

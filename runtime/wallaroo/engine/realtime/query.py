@@ -93,7 +93,7 @@ class RealTimeQuery:
     def failure(self) -> Failure | None:
         """Why it stopped by itself; None while it runs."""
         cut_off = self._feed.failure
-        if cut_off is not None and (cut_off.final or cut_off.planned):
+        if cut_off is not None and cut_off.final:
             return cut_off
         now = time.monotonic()
         if cut_off is None and now < self._look_at:
