@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,15 @@ from wallaroo.gateway import archiver as archiver_module
 from wallaroo.gateway.archiver import Archiver
 
 
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Written]:
+    """A log of which some segments wait for the archive."""
+    made = Written(tmp_path)
+    made.append(6)
+    yield made
+    made.log.close()
+
+
 async def until(is_so: Callable[[], bool]) -> None:
     """Let the loop run until something is so."""
     async with asyncio.timeout(60):
@@ -22,11 +31,9 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 def test_it_archives_tells_what_is_wrong_and_is_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archiver_module, "_RESTART_S", 0.01)
-    written = Written(tmp_path)
-    written.append(6)
 
     async def run() -> None:
         archiver = Archiver(written.directory, written.archive)
@@ -48,12 +55,9 @@ def test_it_archives_tells_what_is_wrong_and_is_started_again(
         ("archive waits", "its process has ended")
     ]
     assert written.numbers()[0] == 1
-    written.log.close()
 
 
-def test_it_ends_with_the_gateway_and_says_that_the_archive_is_away(tmp_path: Path) -> None:
-    written = Written(tmp_path)
-    written.append(6)
+def test_it_ends_with_the_gateway_and_says_that_the_archive_is_away(written: Written) -> None:
     written.archive.rmdir()
 
     async def run() -> None:
@@ -73,15 +77,12 @@ def test_it_ends_with_the_gateway_and_says_that_the_archive_is_away(tmp_path: Pa
     assert waits["event"] == "archive waits"
     assert waits["reason"] == f"{written.archive} is not there"
     assert written.waiting()
-    written.log.close()
 
 
 def test_a_process_that_cannot_be_started_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archiver_module, "_RESTART_S", 0.01)
-    written = Written(tmp_path)
-    written.append(6)
 
     async def run() -> None:
         archiver = Archiver(written.directory, written.archive)
@@ -94,4 +95,3 @@ def test_a_process_that_cannot_be_started_is_tried_again(
     with structlog.testing.capture_logs() as told:
         asyncio.run(run())
     assert told[0]["reason"].startswith("its process cannot be started: [Errno 2]")
-    written.log.close()

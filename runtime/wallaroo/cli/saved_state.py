@@ -21,7 +21,7 @@ from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.entries import MESSAGES, messages_in
 from wallaroo.gateway.log.records import MOST_NUMBER, Record
-from wallaroo.gateway.reading import check_names
+from wallaroo.gateway.reading import check_application
 from wallaroo.history.records import records
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
@@ -234,9 +234,8 @@ def next_start_lines(application: Application, state_dir: Path, directory: Path)
         RuntimeFailure: Entities cannot be loaded, or a source or sink is gone that something waits
             for.
     """
-    sources, sinks = application.sources, application.sinks
     log = directory.resolve() / LOG
-    unread = check_names(log, [one.name for one in sources], [one.name for one in sinks])
+    unread = check_application(log, application)
     if (problem := state_class_problem(state_dir, application)) is not None:
         raise UsageError(problem)
     has_log = log.exists()

@@ -25,6 +25,7 @@ from wallaroo.gateway.log.records import DamagedLog, Record
 from wallaroo.gateway.log.scan import scan
 from wallaroo.gateway.numbering import Numbering
 from wallaroo.gateway.outbox.outbox import Outbox
+from wallaroo.model.application import Application
 
 
 class Reading:
@@ -67,6 +68,12 @@ class _NoWriter:
 
     def flush(self) -> None:
         """Do nothing."""
+
+
+def check_application(directory: Path, application: Application) -> list[str]:
+    """`check_names` with the names of the sources and sinks of *application*."""
+    sources, sinks = application.sources, application.sinks
+    return check_names(directory, [one.name for one in sources], [one.name for one in sinks])
 
 
 def check_names(directory: Path, sources: Sequence[str], sinks: Sequence[str]) -> list[str]:

@@ -35,7 +35,7 @@ from wallaroo.gateway.internal_api.status import WAITING, GatewayStatus
 from wallaroo.gateway.marks import remove_mark
 from wallaroo.gateway.monitoring import Monitor
 from wallaroo.gateway.parts import chunk_listener, message_traces, pace_for
-from wallaroo.gateway.reading import check_names
+from wallaroo.gateway.reading import check_application
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.gateway.startup import once_it_is_free, once_there_is_room, take
 from wallaroo.gateway.store import Store, StoreLimits
@@ -311,9 +311,7 @@ class Gateway:
             RuntimeFailure: The application lacks a source or sink for which something waits.
             DamagedFile: The log is not as it was written.
         """
-        sources, sinks = self._application.sources, self._application.sinks
-        log_files = self._settings.directory / LOG
-        check_names(log_files, [one.name for one in sources], [one.name for one in sinks])
+        check_application(self._settings.directory / LOG, self._application)
         self._starting = WAITING
 
     async def _when_there_is_room(self, act: Callable[[], None]) -> None:

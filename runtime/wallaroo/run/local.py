@@ -23,7 +23,7 @@ from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import GatewayStatus, SourceStatus
-from wallaroo.gateway.reading import check_names
+from wallaroo.gateway.reading import check_application
 from wallaroo.gateway.settings import check_sinks
 from wallaroo.loading.frozen_code import recorded
 from wallaroo.loading.loader import ApplicationRef
@@ -448,10 +448,9 @@ class LocalRun(Lifecycle):
             raise Refused(msg)
 
     def _replace_gateway(self, reference: ApplicationRef, application: Application) -> None:
-        sources, sinks = application.sources, application.sinks
         try:
             # senders need not connect again because of code that will be refused
-            check_names(self._state_dir / LOG, [s.name for s in sources], [s.name for s in sinks])
+            check_application(self._state_dir / LOG, application)
             log.info("gateway restarts", reason="what it serves may have changed")
             self._gateway.replace(self._local_gateway.command(reference, application, self._stack))
         except RuntimeFailure as error:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from wallaroo.errors import DamagedFile
 from wallaroo.gateway.log.segments import HEAD_BYTES, Head, parsed_head
+from wallaroo.system.atomic_write import wait_until_durable
 from wallaroo.system.failpoints import fault
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def archive(segment: Path, directory: Path) -> Path:
             raise
         finally:
             os.close(descriptor)
-    _sync_directory(directory)
+    wait_until_durable(directory)
     fault("archive-named")
     return file
 
@@ -127,11 +128,3 @@ def _compress(source: BinaryIO, descriptor: int) -> str:
             digest.update(piece)
             stream.write(piece)
     return digest.hexdigest()
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
