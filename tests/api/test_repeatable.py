@@ -159,7 +159,10 @@ def starts_a_thread(_message: str) -> None:
         (draws_in_async, "wallaroo.rng is for the message .* async step have no order: call it in"),
         (starts_a_task, "a task or thread that a function has started belongs to no message"),
         (starts_a_thread, "a task or thread that a function has started belongs to no message"),
-        (in_batch, "wallaroo.now is for the message .* a batch is no single message: call it in"),
+        (
+            in_batch,
+            "wallaroo.now is for the message .* a batch is not a single message: call it in",
+        ),
     ],
 )
 def test_where_there_is_no_message_an_error_says_so(step: Any, why: str) -> None:

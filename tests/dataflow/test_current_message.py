@@ -254,14 +254,21 @@ def seen(state: dict[str, dict[Any, Any]]) -> dict[str, dict[Any, Any]]:
     }
 
 
+def cut_twice(
+    data: st.DataObject, application: Application, blocks: list[Block]
+) -> tuple[Driven, Driven]:
+    """Run *blocks* twice, cut into different chunks."""
+    cuts = st.lists(st.integers(0, 2), min_size=len(blocks), max_size=len(blocks))
+    return run(application, blocks, data.draw(cuts)), run(application, blocks, data.draw(cuts))
+
+
 @settings(max_examples=250, deadline=None)
 @given(applications(clock=False), st.data())
 def test_functions_are_given_the_same_however_messages_are_cut_and_in_a_simulation(
     application: Application, data: st.DataObject
 ) -> None:
     blocks = data.draw(logs(application, clock=False))
-    cuts = st.lists(st.integers(0, 2), min_size=len(blocks), max_size=len(blocks))
-    once, again = (run(application, blocks, data.draw(cuts)) for _ in range(2))
+    once, again = cut_twice(data, application, blocks)
     framings = [framing_of(source) for source in application.sources]
     simulated = simulate(
         application,
@@ -282,8 +289,7 @@ def test_timers_windows_and_joins_are_given_the_same_however_messages_are_cut(
     application: Application, data: st.DataObject
 ) -> None:
     blocks = data.draw(logs(application, clock=True))
-    cuts = st.lists(st.integers(0, 2), min_size=len(blocks), max_size=len(blocks))
-    once, again = (run(application, blocks, data.draw(cuts)) for _ in range(2))
+    once, again = cut_twice(data, application, blocks)
     assert made(once) == made(again)
     assert seen(once.state()) == seen(again.state())
 

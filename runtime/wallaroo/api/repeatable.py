@@ -70,9 +70,9 @@ def now() -> datetime:
 def rng() -> random.Random:
     """Return a generator of random numbers that are the same whenever a message is processed again.
 
-    Each call of a function has a generator of its own. Its seed is made of the message's offset,
-    time of arrival and key, the names of pipeline, step and function, and the number of such calls
-    before. Who knows these can compute the numbers: take secrets from Python's module `secrets`.
+    Each call of a function has its own generator. Its seed is derived from the message's offset,
+    time of arrival and key, the names of pipeline, step and function, and the number of earlier
+    calls of that kind. Who knows these can compute the numbers: take secrets from Python's module `secrets`.
 
     Outside of a run, each call returns a generator without a seed; within `wallaroo.testing.at`,
     all return one that has a seed.

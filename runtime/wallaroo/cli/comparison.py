@@ -84,7 +84,7 @@ def _other_call_lines(rehearsal: Rehearsal) -> Iterator[str]:
     calls = [f"{call} ({at})" for call, at in other_calls(rehearsal.application)] if differs else []
     if calls:
         more = f" and {len(calls) - _EXAMPLES:,} more" if len(calls) > _EXAMPLES else ""
-        yield f"the code calls what is another each time: {', '.join(calls[:_EXAMPLES])}{more}"
+        yield f"calls with other results each time: {', '.join(calls[:_EXAMPLES])}{more}"
         yield "  wallaroo.now() and wallaroo.rng() are the same when a message is run again"
 
 

@@ -2,8 +2,8 @@
 
 Each message is processed to completion before the next, so functions of the runtime that are on the
 stack know it. They are marked when a module is imported, with the names of their variables, as in
-`user_code.callers`: applications that do not ask pay nothing. What the stack lacks is told once for
-each chunk: when the messages arrived, by their offsets.
+`user_code.callers`: applications that call neither pay nothing. What the stack does
+not show comes once with each chunk: when the messages arrived, by their offsets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FEW_BYTES = 256
 """Packed arrivals of at most so many bytes go along with messages that do not need them, too."""
 
 _BEFORE = "call it in the step before, and pass on what it returns"
-_IN_BATCH = f"a batch is no single message: {_BEFORE}"
+_IN_BATCH = f"a batch is not a single message: {_BEFORE}"
 _IN_ASYNC = f"the calls of an async step have no order: {_BEFORE}"
 _IN_TASK = (
     "a task or thread that a function has started belongs to no message: call it in the function "

@@ -113,7 +113,7 @@ def find_output(
     """The latest output that is *wanted*.
 
     Args:
-        wanted: The output, by the number that it has now: if outputs were numbered anew, those that
+        wanted: The output, by the number that it has now: if outputs were renumbered, those that
             were waiting then have lower numbers than in the log.
         read: Reads the log up to the record with a number.
         application: The application, which has the sink.

@@ -37,7 +37,7 @@ class Numbered(NamedTuple):
 
 
 class Renewal(NamedTuple):
-    """That outputs were numbered anew."""
+    """That outputs were renumbered."""
 
     record: int
     """Number of the record that says so."""
@@ -79,7 +79,7 @@ class Publications:
     Attributes:
         begins: Offset from which on the log has all messages; None until a record is read.
         is_whole: Whether it has all messages that there ever were.
-        renewal: When outputs were numbered anew, the last time; None if they were not.
+        renewal: When outputs were last renumbered; None if they were not.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
