@@ -72,7 +72,8 @@ def rng() -> random.Random:
 
     Each call of a function has its own generator. Its seed is derived from the message's offset,
     time of arrival and key, the names of pipeline, step and function, and the number of earlier
-    calls of that kind. Who knows these can compute the numbers: take secrets from Python's module `secrets`.
+    calls of that kind. Who knows these can compute the numbers: for secrets, use the module
+    `secrets`.
 
     Outside of a run, each call returns a generator without a seed; within `wallaroo.testing.at`,
     all return one that has a seed.
