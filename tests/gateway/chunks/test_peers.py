@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import socket
 import threading
 from collections import deque
@@ -236,6 +238,20 @@ def test_a_peer_that_takes_nothing_holds_nobody_up() -> None:
         for _ in range(30):
             assert slow.receive() == frame
         slow.close()
+
+
+def test_a_connection_that_comes_as_the_listener_closes_is_closed_in_order() -> None:
+    with echo(tcp()) as served:
+
+        async def close_after_accepting() -> None:
+            loop = asyncio.get_running_loop()
+            peers.append(socket.create_connection(("127.0.0.1", served.port)))
+            loop.call_soon(loop.call_soon, served.listener.close)  # the turn after that of `accept`
+
+        peers: list[socket.socket] = []
+        served._loop.run(close_after_accepting())
+        peers[0].close()
+    gc.collect()  # warns of what is left open
 
 
 def test_a_port_without_a_token_is_refused() -> None:

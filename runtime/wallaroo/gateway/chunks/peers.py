@@ -235,9 +235,14 @@ class PeerListener:
 
     def close(self) -> None:
         """Accept no more connections."""
-        if self._server is not None:
-            self._server.close()
-        self._socket.close()
+        server, self._server = self._server, None
+        if server is None:
+            self._socket.close()
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._socket)
+        # asyncio loses a connection that it accepts in the turn in which its server is closed
+        loop.call_soon(server.close)
 
     def admit(self, peer: Peer) -> None:
         """Give *peer* some time to introduce itself."""

@@ -62,6 +62,7 @@ class ChunkServer:
         self._reports = PublicationReports(traces)
         self._run: ChunkRun | None = None
         self._resumes = Resumes()
+        self._closed = False
 
     async def start(self) -> None:
         """Accept connections."""
@@ -77,7 +78,8 @@ class ChunkServer:
         self._store.outbox.on_stopped = end
 
     def close(self) -> None:
-        """Cut off the query."""
+        """Cut off the query, and let no other begin."""
+        self._closed = True
         self._listener.close()
         if self._run is not None:
             self._run.fail(_STOPPED, planned=True)
@@ -115,6 +117,9 @@ class ChunkServer:
             return None
         hello = Hello(*json_in(frame))
         problem = self._leases.problem(hello.claim)
+        told: dict[str, object] | None = None
+        if problem is None and self._closed:
+            problem, told = _STOPPED, {"reason": _STOPPED, "final": False, "planned": True}
         if problem is None and hello.wiring not in {None, self._wiring}:
             problem = OTHER_WIRING
         if problem is None and (self._run is None or self._run.order < _order(hello)):
@@ -131,7 +136,6 @@ class ChunkServer:
             )
             self._fail_if_stopped()
         run = self._run
-        told: dict[str, object] | None = None
         if problem is None and run is not None and run.order == _order(hello):
             if run.join(hello.role, peer):
                 return hello.role, run
