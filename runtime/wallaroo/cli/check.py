@@ -71,6 +71,7 @@ def check(
         for line in list(_lines(application, function_timeout)):
             click.echo(printable(line), file=out)
         if state_dir is not None:
+            state_dir.exists()  # else an object store that is away would look like such a function
             with _returning(f"state in {state_dir}", function_timeout):
                 directory = directory_of_log(state_dir, ApplicationRef(app), application.name)
                 for line in next_start_lines(application, state_dir, directory):

@@ -7,11 +7,14 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Generator, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeGuard
+
+import structlog
 
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.binding import MAX_PORT
@@ -30,6 +33,10 @@ _ATTEMPTS, _REQUEST_S = 5, 30.0
 """Attempts of a request, and seconds until one counts as failed."""
 _CHECK_S = 5.0
 """The latter for checks, which are repeated."""
+_TELL_S = 10.0
+"""Seconds after which it is logged that a call waits; with all attempts, it may for minutes."""
+
+log = structlog.get_logger("wallaroo")
 
 
 class ObjectPath(PosixPath):
@@ -173,12 +180,23 @@ class ObjectPath(PosixPath):
         Raises:
             RuntimeFailure: The store refuses a request, or does not answer.
         """
+        telling = threading.Timer(_TELL_S, self._tell)
+        telling.daemon = True
+        telling.start()
         try:
             yield
         except FileNotFoundError:
             raise
         except OSError as error:
             raise RuntimeFailure(self._in_words(str(error))) from error
+        finally:
+            telling.cancel()
+
+    def _tell(self) -> None:
+        """Log that the store has not answered yet."""
+        url = endpoint()
+        store = {} if url is None else {"store": url}
+        log.warning("waiting for the object store", path=str(self), **store, so_far_s=_TELL_S)
 
     def _in_words(self, error: str) -> str:
         """Why a request failed with *error*, and what to do."""
