@@ -660,6 +660,32 @@ def test_a_shadow_runs_another_image_where_the_log_and_the_state_are(helm: Helm)
     assert {"name": "AWS_REGION", "value": "eu-1"} in spec["containers"][0]["env"]
 
 
+def test_snapshots_are_jobs_that_have_both_volumes(helm: Helm) -> None:
+    def cron_job(**values: object) -> Object:
+        objects = helm.objects("word-count", {"snapshots": {"claim": "backups", **values}})
+        return next(o for o in objects if o["kind"] == "CronJob")["spec"]  # type: ignore[no-any-return]
+
+    kinds = {o["kind"] for o in helm.objects("word-count")}
+    assert "CronJob" not in kinds
+    assert cron_job()["suspend"] is True
+    timed = cron_job(schedule="0 4 * * *", keep=3)
+    assert (timed["suspend"], timed["schedule"]) == (False, "0 4 * * *")
+    spec = timed["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    command, *rest = container["args"]
+    assert command == "snapshot"
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    options = dict(option.removeprefix("--").split("=") for option in rest)
+    assert mounts[options["state-dir"]] == "state"
+    assert mounts[options["log-dir"]] == "journal"
+    assert options["to"] == "/var/lib/wallaroo/snapshots/word-count/$(JOB)"
+    assert options["keep"] == "3"
+    claims = [v["persistentVolumeClaim"]["claimName"] for v in spec["volumes"][1:]]
+    assert claims == ["word-count-journal", "word-count-state", "backups"]
+    required = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert [_component(one) for one in required] == ["gateway"]
+
+
 def _component(term: Object) -> str:
     """The component to whose node a term of pod affinity refers."""
     return str(term["labelSelector"]["matchLabels"]["app.kubernetes.io/component"])

@@ -331,6 +331,21 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
         "storage.state.accessModes has ReadWriteOncePod, and driver and executors share the volume",
     ),
     (
+        {"snapshots": {"schedule": "0 3 * * *"}},
+        "there are no snapshots without snapshots.claim",
+    ),
+    (
+        {"snapshots": {"claim": "backups"}, "storage": {"state": {"uri": "s3a://states/words"}}},
+        "snapshots.claim is set, and the state is on an object store",
+    ),
+    (
+        {
+            "snapshots": {"claim": "backups"},
+            "storage": {"journal": {"accessModes": ["ReadWriteOncePod"]}},
+        },
+        "storage.journal.accessModes has ReadWriteOncePod, and snapshots are made",
+    ),
+    (
         {"shadow": {"image": {"tag": "2", "digest": "sha256:1"}}},
         "shadow.image.tag and shadow.image.digest are both set",
     ),

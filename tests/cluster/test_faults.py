@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from typing import Any
 
 import pytest
 
-from tests.cluster.harness import TAG, CommandFailedError, Peer, Release, wait_for
+from tests.cluster.harness import IMAGES, TAG, CommandFailedError, Peer, Release, wait_for
 from tests.helpers import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -343,6 +344,61 @@ def test_partitions_change_in_an_upgrade_while_messages_stream(
     word_count.wait_until_ready()
     status = word_count.status()
     assert (status["workers"]["partitions"], status["problems"]) == (8, [])
+
+
+def test_a_release_continues_from_a_snapshot(word_count: Release, word_peer: Peer) -> None:
+    """As the page says: made while it runs, and restored to other claims."""
+    cluster = word_count.cluster
+    page = (ROOT / "docs/kubernetes.md").read_text()
+    (shown,) = (
+        text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "restore" in text
+    )
+    image = f"{IMAGES}/word-count:{TAG}"
+    for old, new in (
+        ("localhost/market-spread:0.1.0", image),
+        ("market-spread/monday", f"{word_count.fullname}/settled"),
+    ):
+        assert old in shown
+        shown = shown.replace(old, new)
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "4Gi"}}}
+    for name in ("backups", "journal-2", "state-2"):
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec}
+        cluster.apply({**claim, "metadata": {"name": name}})
+    word_count.upgrade("--set", "snapshots.claim=backups,snapshots.keep=1")
+
+    def snapshot(name: str) -> str:
+        """Make one, as `kubectl create job --from` does, which knows no v1beta1."""
+        made_from = cluster.get("cronjob", f"{word_count.fullname}-snapshots")
+        assert made_from is not None
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}}
+        cluster.apply({**job, "spec": made_from["spec"]["jobTemplate"]["spec"]})
+        cluster.kubectl("wait", "--for=condition=complete", "--timeout=240s", f"job/{name}")
+        said = cluster.kubectl("logs", f"job/{name}")
+        cluster.kubectl("delete", "job", name)
+        return said
+
+    with Streaming(word_peer):
+        assert "running: position" in snapshot("running")
+    assert "running: removed" in snapshot("settled")
+    assert word_count.problems() == ""
+    word_count.uninstall()
+    wait_for("everything being gone", lambda: not word_count.left())
+    cluster.kubectl("apply", "-f", "-", stdin=shown)
+
+    def restored() -> bool:
+        pod = cluster.get("pod", "restore")
+        assert pod is not None
+        assert pod["status"]["phase"] != "Failed", cluster.kubectl("logs", "restore")
+        return bool(pod["status"]["phase"] == "Succeeded")
+
+    wait_for("the volumes being restored", restored)
+    cluster.kubectl("delete", "pod", "restore")
+    volumes = ",".join(f"storage.{one}.existingClaim={one}-2" for one in ("journal", "state"))
+    word_count.install("--set", f"outputs[0]={word_peer.address},workers=2,partitions=8,{volumes}")
+    word_count.wait_until_ready()
+    with Streaming(word_peer):
+        pass
+    assert word_count.problems() == ""
 
 
 def test_helm_test_with_outputs_of_ones_own(word_count: Release) -> None:

@@ -11,6 +11,7 @@ All objects of a Wallaroo application. An application's chart includes only this
 {{ include "wallaroo.gateway" . }}
 ---
 {{ include "wallaroo.driver" . }}
+{{- include "wallaroo.snapshots" . }}
 {{- include "wallaroo.shadow" . }}
 {{- include "wallaroo.receiver" . }}
 {{- include "wallaroo.disruption" . }}

@@ -1,7 +1,7 @@
 {{/* Checks that the schema cannot express: one sentence per mistake, all reported at once. */}}
 {{- define "wallaroo.checks" -}}
 {{- $lines := list -}}
-{{- range $check := list "values" "keys" "forms" "numbers" "name" "image" "sizes" "placement" "sources" "routes" "kafka" "tls" "dashboard" "workers" "store" "disruption" "capabilities" "test" "upgrade" "shadow" -}}
+{{- range $check := list "values" "keys" "forms" "numbers" "name" "image" "sizes" "placement" "sources" "routes" "kafka" "tls" "dashboard" "workers" "store" "disruption" "capabilities" "test" "upgrade" "snapshots" "shadow" -}}
 {{- range splitList "\n" (include (printf "wallaroo.checks.%s" $check) $) -}}
 {{- with trim . -}}
 {{- $lines = append $lines . -}}
@@ -17,7 +17,7 @@
 {{- end }}
 
 {{- define "wallaroo.checks.values" -}}
-{{- range $key := list "image" "workers" "partitions" "onError" "kafka" "tls" "token" "sparkSecret" "storage" "gateway" "driver" "executor" "upgradeCheck" "shadow" "receiver" "rbac" "networkPolicy" "dashboard" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" "ingress" "httpRoute" -}}
+{{- range $key := list "image" "workers" "partitions" "onError" "kafka" "tls" "token" "sparkSecret" "storage" "gateway" "driver" "executor" "upgradeCheck" "snapshots" "shadow" "receiver" "rbac" "networkPolicy" "dashboard" "serviceMonitor" "prometheusRule" "grafanaDashboard" "test" "ingress" "httpRoute" -}}
 {{- if or (not (hasKey $.Values $key)) (kindIs "invalid" (get $.Values $key)) }}
 {{ $key }} is null: leave it out to have its default, or give it a value.
 {{- end -}}

@@ -84,8 +84,8 @@ def store(state: Path) -> Iterator[Store]:
         yield store
 
 
-def take(state: Path, target: Path) -> Result:
-    arguments = ["snapshot", "--state-dir", str(state), "--to", str(target)]
+def take(state: Path, target: Path, *options: str) -> Result:
+    arguments = ["snapshot", "--state-dir", str(state), "--to", str(target), *options]
     return CliRunner().invoke(main, arguments)
 
 
@@ -128,6 +128,39 @@ def test_a_directory_that_is_not_in_use_is_copied_as_well(tmp_path: Path, state:
     result = take(state, tmp_path / "copy")
     assert "position 1, epoch 0, 0 messages waiting" in result.output
     check(tmp_path / "copy")
+
+
+def test_log_and_checkpoint_in_different_directories_are_copied_into_one(
+    tmp_path: Path, state: Path, store: Store
+) -> None:
+    own, gateway = tmp_path / "own", tmp_path / "gateway"
+    shutil.copytree(state, gateway, ignore=shutil.ignore_patterns("checkpoint", "application.json"))
+    shutil.copytree(state, own, ignore=shutil.ignore_patterns("log*", "letters*"))
+    (gateway / "claim.json").touch()
+    assert f"{own} contains no log" in take(own, tmp_path / "copy").output
+    assert "name a directory" in take(own, gateway / "copy", f"--log-dir={gateway}").output
+    result = take(own, tmp_path / "copy", f"--log-dir={gateway}")
+    assert "position 3, epoch 0, 1 message waiting, 3 outputs undelivered" in result.output
+    check(tmp_path / "copy")
+    assert {"application.json", "checkpoint", "claim.json", "log"} <= left(tmp_path / "copy")
+    content = bytearray(segments(gateway)[0].read_bytes())
+    content[100:140] = b"\xff" * 40
+    segments(gateway)[0].write_bytes(content)
+    result = take(own, tmp_path / "another", f"--log-dir={gateway}")
+    assert f"{segments(gateway)[0]} is damaged" in result.output
+
+
+def test_the_oldest_snapshots_are_removed_and_nothing_else(
+    tmp_path: Path, state: Path, store: Store
+) -> None:
+    StateDirectory(tmp_path / "other", "Other", 2).close()
+    shutil.copytree(state, tmp_path / "copied")
+    for name in ("started", "1", "2", "3"):
+        assert take(state, tmp_path / name).exit_code == 0
+    (tmp_path / "started" / "lock").touch()
+    result = take(state, tmp_path / "4", "--keep", "2")
+    assert result.stdout.splitlines()[1:] == [f"{tmp_path / n}: removed" for n in ("2", "1")]
+    assert left(tmp_path) == {"state", "other", "copied", "started", "3", "4"}
 
 
 def test_without_an_epoch_the_copy_begins_with_what_was_published(

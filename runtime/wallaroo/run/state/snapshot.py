@@ -9,6 +9,7 @@ The application is not held up, and whatever becomes of this process leaves noth
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 import shutil
@@ -39,8 +40,12 @@ from wallaroo.system.disk_space import free_bytes, full
 from wallaroo.system.lockfile import hold
 from wallaroo.system.private_files import DIRECTORY_MODE
 
-_OWN = {"lock", "gateway.lock", "endpoint.json"}
-"""Files of processes that use the directory."""
+_LOCKS = {"lock", "gateway.lock"}
+"""Files of a directory that was started with."""
+_TAKEN = "snapshot.json"
+"""What a snapshot has; only directories with this file are ever removed."""
+_OWN = {*_LOCKS, "endpoint.json", _TAKEN}
+"""Files that are of no use in a copy."""
 _TRIES = 20
 """Attempts to open all files of one epoch, before the next one ends."""
 _TELL_EVERY_S = 5.0
@@ -66,10 +71,16 @@ class Snapshot(NamedTuple):
     """Bytes of all files."""
 
 
-def take_snapshot(source: Path, target: Path) -> Snapshot:
+def take_snapshot(source: Path, target: Path, journal: Path | None = None) -> Snapshot:
     """Copy the state directory *source*, which may be in use, to *target*.
 
     The target has its name once the copy is complete, checked and on disk.
+
+    Args:
+        source: The directory.
+        target: The copy.
+        journal: The directory of its gateway, with the log and the dead letters; None if it is
+            *source*.
 
     Raises:
         UsageError: The source is not a state directory, or the target exists.
@@ -77,25 +88,64 @@ def take_snapshot(source: Path, target: Path) -> Snapshot:
         RuntimeFailure: The copy cannot be written.
     """
     source, target = source.resolve(), target.absolute()
+    journal = (journal or source).resolve()
     read_fixed(source)
-    if not (source / LOG).is_dir():
-        msg = f"{source} contains no {LOG}: a snapshot needs the log and the checkpoint"
+    if not (journal / LOG).is_dir():
+        msg = f"{journal} contains no {LOG}: a snapshot needs the log and the checkpoint"
         raise UsageError(msg)
     if target.exists():
         msg = f"{target} exists already: name a directory that does not"
         raise UsageError(msg)
-    if source in target.resolve().parents:
-        msg = f"{target} is in {source}: name a directory elsewhere"
-        raise UsageError(msg)
+    for used in (source, journal):
+        if used in target.resolve().parents:
+            msg = f"{target} is in {used}: name a directory elsewhere"
+            raise UsageError(msg)
     try:
         with _partial(target) as partial:
-            return _Copy(source, partial).take()
+            taken = _Copy(source, journal, partial).take()
+            (partial / _TAKEN).write_text(json.dumps(taken._asdict()))
+            return taken
     except DamagedFile:
         raise
     except (OSError, sqlite3.Error) as error:
         reason = full(target.parent) if lacks_room(error) else reason_of(error)
         msg = f"no snapshot of {source} was made: {reason}"
         raise RuntimeFailure(msg) from error
+
+
+def remove_oldest(target: Path, keep: int) -> list[Path]:
+    """Remove the oldest snapshots of the same application beside the snapshot *target*.
+
+    One that was started with is not a snapshot any more, and stays.
+
+    Args:
+        target: The snapshot.
+        keep: How many to keep, with this one; at least 1.
+
+    Returns:
+        Those that were removed.
+
+    Raises:
+        RuntimeFailure: One cannot be removed.
+    """
+    application = read_fixed(target).application
+    found: list[tuple[float, Path]] = []
+    for file in target.absolute().parent.glob(f"[!.]*/{_TAKEN}"):
+        other = file.parent
+        if any((other / name).exists() for name in _LOCKS):
+            continue
+        with contextlib.suppress(UsageError):  # damaged, or of another version
+            if read_fixed(other).application == application:
+                found.append((file.stat().st_mtime, other))
+    removed = [other for _, other in sorted(found, reverse=True)[keep:]]
+    try:
+        for other in removed:
+            (other / _TAKEN).unlink()  # what is left if this is killed, nobody takes for a snapshot
+            shutil.rmtree(other)
+    except OSError as error:
+        msg = f"the snapshot {other} cannot be removed: {reason_of(error)}"
+        raise RuntimeFailure(msg) from error
+    return removed
 
 
 @contextlib.contextmanager
@@ -128,11 +178,12 @@ class _Copy:
 
     Args:
         source: The directory.
+        journal: The directory of its gateway, which may be the same.
         partial: The copy, an empty directory.
     """
 
-    def __init__(self, source: Path, partial: Path) -> None:
-        self._source, self._partial = source, partial
+    def __init__(self, source: Path, journal: Path, partial: Path) -> None:
+        self._source, self._journal, self._partial = source, journal, partial
         self._bytes = self._due = 0
         self._tell_at = time.monotonic() + _TELL_EVERY_S
 
@@ -146,14 +197,18 @@ class _Copy:
             for name, descriptor in files:
                 self._copy(descriptor, self._partial / "checkpoint" / name)
             mark = self._copy_log(pinned, moment)
-        for file in self._source.iterdir():
-            if self._is_small_file(file):
-                shutil.copyfile(file, self._partial / file.name)
+        for directory in {self._source, self._journal}:
+            for file in directory.iterdir():
+                if self._is_small_file(file):
+                    shutil.copyfile(file, self._partial / file.name)
         log.info("copied", mib=self._bytes >> 20, next="it is checked")
         try:
             return self._check(*mark)
         except (UsageError, RuntimeFailure) as error:  # so it is with the original
-            msg = str(error).replace(str(self._partial), str(self._source))
+            msg = str(error)
+            for part in (LOG, LETTERS):
+                msg = msg.replace(str(self._partial / part), str(self._journal / part))
+            msg = msg.replace(str(self._partial), str(self._source))
             raise RuntimeFailure(msg) from error
 
     def _is_small_file(self, file: Path) -> bool:
@@ -162,7 +217,7 @@ class _Copy:
         return file.is_file() and not own and file.suffix != ".new"
 
     def _copy_letters(self) -> None:
-        file, copy = self._source / LETTERS, self._partial / LETTERS
+        file, copy = self._journal / LETTERS, self._partial / LETTERS
         if not file.exists():
             return
         copy.unlink(missing_ok=True)
@@ -175,7 +230,7 @@ class _Copy:
         for _ in range(_TRIES):
             with ExitStack() as these:
                 # the log has those records whose letters are copied, and those whose are not
-                pinned = these.enter_context(PinnedLog(self._source / LOG))
+                pinned = these.enter_context(PinnedLog(self._journal / LOG))
                 self._copy_letters()
                 moment, files = Moment.of(checkpoint), list[OpenFile]()
                 for file in open_files(checkpoint, moment):
