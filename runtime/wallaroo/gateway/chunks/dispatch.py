@@ -257,14 +257,13 @@ class ChunkRun:
         self.step()
 
     def _is_epoch_over(self) -> bool:
-        if self._asked > 0:
-            return True
-        is_over = self._epoch.is_over(
-            has_chunks=self._flights.last != self._begun.chunk,
-            journal_bytes=self._journal.disk_bytes,
-        )
-        return is_over and (
-            self._epoch.is_first or self._epoch.is_full or self._saving.is_granted()
+        epoch = self._epoch
+        return self._asked > 0 or (
+            epoch.is_over(
+                has_chunks=self._flights.last != self._begun.chunk,
+                journal_bytes=self._journal.disk_bytes,
+            )
+            and (epoch.is_first or epoch.is_full or self._saving.is_granted())
         )
 
     def _end_epoch(self) -> None:
@@ -361,7 +360,8 @@ class ChunkRun:
         self._ticks.handed_out(number, blocks)
         self._epoch.handed_out(size)
         self._reports.handed_out(blocks)
-        self._processes.run(Task(number, start, self._next, suspect, self._direct, gathered(blocks)))
+        messages = gathered(blocks)
+        self._processes.run(Task(number, start, self._next, suspect, self._direct, messages))
         return True
 
     # --- what they led to is published -----------------------------------------------------------
