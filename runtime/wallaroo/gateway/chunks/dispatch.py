@@ -94,7 +94,7 @@ class ChunkRun:
         self._loop = asyncio.get_running_loop()
         self._processes = Processes(hello.partitions)
         self._flights = Flights(0)
-        self._ticks = Ticks(self._journal)
+        self._ticks = Ticks(self._journal.alarm)
         self._changes = ChangeSender(store, self._give_up)
         self._look_ups = LookUps(self._processes)
         self._query: str | None = None
