@@ -28,7 +28,7 @@ from wallaroo.gateway.journal.lag import Ahead
 from wallaroo.gateway.journal.openings import Opening, departure, opened_anew
 from wallaroo.gateway.journal.request_keys import KeyedRequest, RequestKeys
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
-from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waiting, WriteBuffer
+from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, WriteBuffer
 from wallaroo.gateway.numbering import Numbering
 from wallaroo.gateway.silence import Silence
 from wallaroo.gateway.writer import LogWriter
@@ -235,8 +235,9 @@ class Journal:
         taken = self._buffer.take()
         if not taken:
             return
+        streams = self.stream_positions
         for waiting in taken:
-            entry = self._entry(waiting)
+            entry = waiting.entry(self.written, streams)
             parts = pack_messages(entry, waiting.data)
             if entry.more.keys() - {"reached", "held"}:  # somebody waits for an answer
                 address = self._writer.append(MESSAGES, *parts)
@@ -251,26 +252,6 @@ class Journal:
                 self._blocks.keep(block_of(entry, data))
         self.alarm.store()
         self._writer.when_durable(functools.partial(self._note_durable, len(taken)))
-
-    def _entry(self, waiting: Waiting) -> Messages:
-        more: dict[str, Any] = {}
-        if waiting.reached is not None:
-            name, position = waiting.reached
-            more["reached"] = [name, position.decode("latin-1")]
-        if waiting.held:
-            more["held"] = waiting.held
-        if waiting.stream_position is not None:
-            more["stream"] = self.stream_positions.entry(*waiting.stream_position)
-        if waiting.requests:
-            more["requests"] = [request.to_json() for request in waiting.requests]
-        return Messages(
-            waiting.source,
-            waiting.count,
-            self.written,
-            waiting.arrived_ns,
-            len(waiting.data),
-            more,
-        )
 
     def _note_durable(self, count: int) -> None:
         """The next *count* records are on disk."""
