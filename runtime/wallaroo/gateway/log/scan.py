@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 from zlib import crc32
@@ -78,10 +78,9 @@ def scan(
     """
     disk = disk or Disk()
     with contextlib.ExitStack() as stack:
-        segments = _pinned_segments(disk, directory)
-        stack.callback(_unpin, disk, segments)
+        segments = _pinned_segments(disk, directory, stack)
         if kept and segments:
-            segments[:0] = _pinned_kept(disk, directory, segments[0])
+            segments = [*_pinned_kept(disk, directory, segments[0], stack), *segments]
         older: Sequence[_Segment] = ()
         if archive is not None and segments:  # what is archived meanwhile is there by now
             first = segments[0]
@@ -90,52 +89,45 @@ def scan(
         yield from _Scan(disk).records([*older, *segments])
 
 
-def _pinned_segments(disk: Disk, directory: Path, since: int = 0) -> list[_Pinned]:
+def _pinned_segments(disk: Disk, directory: Path, stack: contextlib.ExitStack) -> list[_Pinned]:
     """Open and lock segments, so that the owner uses none of their files again.
 
     The newest one first: one that is released meanwhile is left out, with all before it.
-
-    Args:
-        disk: The disk.
-        directory: The directory of the log.
-        since: Number of the first record of the oldest segment that is wanted.
     """
     pinned: list[_Pinned] = []
     while not pinned:
-        numbers = [first_number(name) or 0 for name in disk.names(directory)]
-        firsts = sorted((first for first in numbers if first and first >= since), reverse=True)
+        numbers = [first_number(name) for name in disk.names(directory)]
+        firsts = sorted((first for first in numbers if first is not None), reverse=True)
         if not firsts:
             break
         for first in firsts:
-            if (segment := _pin(disk, segment_file(directory, first), first)) is None:
+            file = segment_file(directory, first)
+            if (segment := _pin(disk, file, first, stack)) is None:
                 break
             pinned.insert(0, segment)
     return pinned
 
 
-def _unpin(disk: Disk, segments: Iterable[_Pinned]) -> None:
-    for segment in segments:
-        disk.close(segment.descriptor)
-
-
-def _pin(disk: Disk, file: Path, first: int) -> _Pinned | None:
+def _pin(disk: Disk, file: Path, first: int, stack: contextlib.ExitStack) -> _Pinned | None:
     """Open and lock a segment; None if its owner has removed it or uses its file again."""
     try:
         descriptor = disk.open(file)
     except FileNotFoundError:
         return None
+    stack.callback(disk.close, descriptor)
     if not disk.lock(descriptor, shared=True) or not disk.is_at(descriptor, file):
-        disk.close(descriptor)
         return None
     return _Pinned(file, first, descriptor)
 
 
-def _pinned_kept(disk: Disk, directory: Path, following: _Pinned) -> list[_Pinned]:
+def _pinned_kept(
+    disk: Disk, directory: Path, following: _Pinned, stack: contextlib.ExitStack
+) -> list[_Pinned]:
     """Open and lock the segments that are kept, and are before one that is not."""
     head = parsed_head(content(disk, following.descriptor, HEAD_BYTES), following.file)
     pinned: list[_Pinned] = []
     for first, file in reversed([] if head is None else kept_segments(disk, directory, head)[0]):
-        if (segment := _pin(disk, file, first)) is None:
+        if (segment := _pin(disk, file, first, stack)) is None:
             break
         pinned.insert(0, segment)
     return pinned
@@ -152,24 +144,22 @@ class PinnedLog:
 
     def __init__(self, directory: Path) -> None:
         self._directory, self._disk = directory, Disk()
+        self._opened = contextlib.ExitStack()
         self._segments: list[_Pinned] = []
 
     def __enter__(self) -> Self:
-        self._segments = _pinned_segments(self._disk, self._directory)
+        self._segments = _pinned_segments(self._disk, self._directory, self._opened)
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        _unpin(self._disk, self._segments)
+        self._opened.close()
 
     def extend(self) -> bool:
         """Also pin the segments that have begun since; returns whether there is no gap before."""
+        found = _pinned_segments(self._disk, self._directory, self._opened)
         last = self._segments[-1].first if self._segments else 0
-        found = _pinned_segments(self._disk, self._directory, last)
-        is_last_there = bool(found) and found[0].first == last
-        if is_last_there:
-            _unpin(self._disk, [found.pop(0)])
-        self._segments += found
-        return not last or is_last_there
+        self._segments += [segment for segment in found if segment.first > last]
+        return not last or any(segment.first == last for segment in found)
 
     @property
     def size(self) -> int:
@@ -235,13 +225,16 @@ class FollowedLog:
     ) -> None:
         self._directory, self._waits, self._disk = directory, waits, disk or Disk()
         self._segments: list[_Pinned] = []
+        self._opened: dict[int, contextlib.ExitStack] = {}
+        """What closes each segment, by its first number."""
 
     def __enter__(self) -> Self:
         self._extend()
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        _unpin(self._disk, self._segments)
+        for stack in self._opened.values():
+            stack.close()
 
     def __iter__(self) -> Iterator[Record]:
         """Yield the records, from the oldest one on.
@@ -261,14 +254,23 @@ class FollowedLog:
                     extend_at = now + self.EXTEND_S
             for segment in reading[:-1]:
                 self._segments.remove(segment)
-                self._disk.close(segment.descriptor)
+                self._opened.pop(segment.first).close()
             if len(self._segments) <= 1 and not self._waits():
                 return
 
     def _extend(self) -> None:
         """Also keep the segments that have begun since."""
         last = self._segments[-1].first if self._segments else 0
-        found = _pinned_segments(self._disk, self._directory, last + 1)
+        numbers = [first_number(name) or 0 for name in self._disk.names(self._directory)]
+        found: list[_Pinned] = []
+        for first in sorted((one for one in numbers if one > last), reverse=True):
+            stack = contextlib.ExitStack()
+            segment = _pin(self._disk, segment_file(self._directory, first), first, stack)
+            if segment is None:  # released, and all before it
+                stack.close()
+                break
+            self._opened[first] = stack
+            found.insert(0, segment)
         if last and not found and not self._is_there(self._segments[-1]):
             msg = f"{self._directory} is gone, or is another one"
             raise RuntimeFailure(msg)
