@@ -129,22 +129,22 @@ class LocalRun(Lifecycle):
             Claim(state, gateway.location, lease, place, replaces=settings.accept_lost_journal),
         )
         self._stack.callback(self._stop_engine)
-        dashboard = self._serve_dashboard(application, gateway.location)
-        if dashboard is not None:
-            self._show_live(application, dashboard)
-        status = self.status()
-        self._read_standard_input(application, status)
         code = RunningCode(
             application,
             state,
             self._engine,
             self._gateway,
             gateway,
-            None if dashboard is None else dashboard.watch,
             self._check_classes,
             secret=settings.has_source_tls,
         )
         self._switch = switch = CodeSwitch(reference, code, self._engine, scratch, self._load)
+        dashboard = self._serve_dashboard(application, gateway.location)
+        if dashboard is not None:
+            code.watch = dashboard.watch
+            self._show_live(application, dashboard)
+        status = self.status()
+        self._read_standard_input(application, status)
         stops = self._signals.received.wait
         self._reloader = Reloader(trial, files, switch, stops) if settings.reload else None
         self._promoter = Promoter(

@@ -38,9 +38,11 @@ class RunningCode:
         engine: The engine.
         gateway: The process of the gateway.
         local_gateway: How that is started.
-        watch: What the dashboard shows; None without a dashboard.
         check_classes: Checks that the classes of the state fit an application, and records them.
         secret: Whether the sources require TLS.
+
+    Attributes:
+        watch: What the dashboard shows; None without a dashboard.
     """
 
     def __init__(
@@ -50,13 +52,13 @@ class RunningCode:
         engine: RunningEngine,
         gateway: GatewayProcess,
         local_gateway: LocalGateway,
-        watch: Watch | None,
         check_classes: Callable[[StateDirectory, Application], None],
         *,
         secret: bool,
     ) -> None:
         self._application, self._state, self._engine = application, state, engine
-        self._gateway, self._local_gateway, self._watch = gateway, local_gateway, watch
+        self._gateway, self._local_gateway = gateway, local_gateway
+        self.watch: Watch | None = None
         self._check_classes, self._secret = check_classes, secret
         self._classes: str | None = None
         """The record of the state's classes from before the last change."""
@@ -77,7 +79,7 @@ class RunningCode:
             self._classes = record_of(self._state.path)
             self._check_classes(self._state, application)
 
-        with nullcontext() if self._watch is None else self._watch.replaced_by(application):
+        with nullcontext() if self.watch is None else self.watch.replaced_by(application):
             program = Program(application, self._state.fixed.buckets)
             self._engine.reload(reference, program, between)
         self._application = application
