@@ -226,10 +226,10 @@ def test_the_options_for_traffic_reach_the_gateway_of_a_run(tmp_path: Path) -> N
     }  # of the run, or of the application
     arguments = [written(name) for name in GATEWAY_ARGUMENTS if name in of_run - own]
     settings = filled(run.OPTIONS, run.run, "app", "--master=local[1]", *arguments)
-    of_gateway = LocalGateway(settings, gateway.command_line, tmp_path, tmp_path)
     reference = ApplicationRef(str(WORD_COUNT), ("--in", "127.0.0.1:0", "--out", "127.0.0.1:1"))
     with ExitStack() as stack:
-        _, _, _, _, _, *command = of_gateway.command(reference, reference.load(), stack)
+        of_gateway = LocalGateway(settings, gateway.command_line, tmp_path, tmp_path, stack)
+        _, _, _, _, _, *command = of_gateway.command(reference, reference.load())
     made = filled(gateway.OPTIONS, gateway.gateway, *command)
     required = ("--state-dir=.", "--listen=a")
     direct = filled(gateway.OPTIONS, gateway.gateway, "app", *required, *arguments)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import wallaroo
 from tests.dataflow.harness import Driven, tick
 from tests.dataflow.single_bucket import Engine
-from wallaroo.gateway.journal.journal import NEVER
+from wallaroo.gateway.journal.alarm import NEVER
 from wallaroo.model.application import Application
 from wallaroo.resolution.application import resolve
 from wallaroo.testing import Simulation, simulate

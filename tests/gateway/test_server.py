@@ -20,7 +20,7 @@ from wallaroo.connectors.files.sink import FileSink
 from wallaroo.connectors.files.source import FileSource
 from wallaroo.connectors.python.resolve import CustomSink, CustomSource
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway import server
+from wallaroo.gateway import certificates
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import SourceStatus
 from wallaroo.gateway.server import Gateway
@@ -204,7 +204,7 @@ def test_sources_that_are_read_and_sinks_that_are_written_stand_beside_the_socke
 def test_senders_see_a_renewed_certificate_without_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_RENEW_S", 0.01)
+    monkeypatch.setattr(certificates, "_RENEW_S", 0.01)
     old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
 
     def is_trusted(running: RunningGateway, authority: Authority) -> bool:

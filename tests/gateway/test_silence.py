@@ -147,7 +147,7 @@ def test_the_clock_stands_while_sources_are_held_however_unevenly_threads_run(
         store.journal.silence.watch([0], [lambda: BEGINNING])
         for number in range(9):
             store.journal.submit_read(0, bytes(1 << 20), Reached("rows", b"%d" % number))
-            store.journal.wake(0)
+            store.journal.alarm.set(0)
         assert store.journal.flush(10)
         blocks = list(store.journal.read(0, store.journal.end))
     assert len(blocks) >= 9
@@ -170,7 +170,7 @@ def test_what_passes_while_the_gateway_does_not_run_is_no_silence(
                 journal.submit(0, 1, b"m")
                 journal.submit(1, 1, b"n")
                 assert journal.flush(10)
-            journal.wake(machine.now_ns)
+            journal.alarm.set(machine.now_ns)
             assert journal.wait_accepted(0, len(pauses), 10)
             blocks = journal.read(before, journal.end)
             return [[(of, ns / S) for of, ns in block.held] for block in blocks]
@@ -256,11 +256,11 @@ def test_the_clock_is_kept_for_silent_sources_too(tmp_path: Path, machine: Machi
     own_turns: Any = {"schedule": lambda: None, "sources": NAMES, **clocks}  # no thread takes them
     with opened(tmp_path, **own_turns) as store:
         store.journal.silence.watch([0], [])
-        assert store.journal.until_turn() is not None
+        assert store.journal.alarm.until_turn() is not None
         machine.passes(25)
-        assert store.journal.until_turn() == 0.0
-        store.journal.tick_if_time()
-        assert store.journal.until_turn() == 10.0
+        assert store.journal.alarm.until_turn() == 0.0
+        store.journal.alarm.ring_if_time()
+        assert store.journal.alarm.until_turn() == 10.0
 
 
 # --- sources -------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def test_changes_are_not_told_in_part(tmp_path: Path) -> None:
                 publish(store, chunk(number, (0, b"%d" % number * 1_000)))
             before = len(segments(tmp_path))
             store.outbox.forget("run", 3)
-            store.journal.wake(None)
+            store.journal.alarm.set(None)
             wait_until(lambda: len(segments(tmp_path)) < before, "the release of segments")
             assert published_changes(log, "run", 3) == [b"4" * 1_000, b"5" * 1_000]
             assert published_changes(log, "run", 0) is None

@@ -82,7 +82,7 @@ class Recorded:
     def tick(self) -> None:
         """Run a reading of the clock as a chunk."""
         journal, before = self.store.journal, self.store.journal.end
-        journal.wake(0)
+        journal.alarm.set(0)
         wait_until(lambda: journal.end > before, "the tick")
         assert journal.flush(10)
         blocks = list(journal.read(self.end, journal.end))

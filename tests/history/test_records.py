@@ -51,7 +51,7 @@ def released(
         recorded.checkpoint()
     before = segments(directory)
     assert before
-    recorded.store.journal.wake(None)
+    recorded.store.journal.alarm.set(None)
     wait_until(lambda: len(segments(directory)) == 1, "the release of segments")
     recorded.close()
 

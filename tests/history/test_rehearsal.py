@@ -117,7 +117,7 @@ def test_a_state_older_than_the_log_is_refused(
     for _ in range(30):
         recorded.run([("numbers", b"ada 1")] * 3)
         recorded.checkpoint()
-    recorded.store.journal.wake(None)
+    recorded.store.journal.alarm.set(None)
     files = tmp_path / LOG
     wait_until(lambda: len([*files.glob("log-*")]) == 1, "the release of segments")
     recorded.run([("numbers", b"ada 1")])

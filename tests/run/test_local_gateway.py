@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from wallaroo.system.credentials import TOKEN_FILE_VARIABLE
 def test_the_token_itself_is_in_no_environment(master: str, here: bool, tmp_path: Path) -> None:
     engine = EngineSettings(ApplicationRef("app"), master)
     settings = LocalSettings(engine=engine, gateway=Address("127.0.0.1", "7900"))
-    gateway = LocalGateway(settings, command_line, tmp_path, tmp_path)
+    gateway = LocalGateway(settings, command_line, tmp_path, tmp_path, ExitStack())
     file = tmp_path / "token"
     assert gateway.credentials() == {TOKEN_FILE_VARIABLE: str(file)}
     made = gateway.with_credentials(engine)

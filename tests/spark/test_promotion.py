@@ -45,7 +45,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explaining.md"
 
 def _general(printed: str) -> str:
     """*printed* without what depends on the application and on when its last checkpoint was."""
-    first = r"\A(the new code loads \d+ entities|there is no checkpoint yet, .*)"
+    first = r"\A(the new code loads \d+ entit(?:y|ies)|there is no checkpoint yet, .*)"
     return re.sub(r"with [^;\n]*;", "…", re.sub(first, "…", printed))
 
 

@@ -19,8 +19,9 @@ from wallaroo.api.functions import Computation, MultiComputation
 from wallaroo.api.gathered_functions import AsyncComputation, BatchComputation
 from wallaroo.api.inline_steps import filtering, flat_mapping, inspecting, mapping, splitting
 from wallaroo.api.joins import Join, JoinCall, JoinInput
-from wallaroo.api.places import Place, calling_place
-from wallaroo.api.stages import Origin, RemainingPath, SourcePath, Stage, merged, state_names
+from wallaroo.api.pipeline_paths import PipelinePaths, declared_pipelines
+from wallaroo.api.places import calling_place
+from wallaroo.api.stages import Origin, SourcePath, Stage
 from wallaroo.api.state_functions import (
     MultiStateComputation,
     StateComputation,
@@ -58,18 +59,8 @@ class Pipeline(Generic[Message]):
         ['Left', 'Right']
     """
 
-    def __init__(
-        self,
-        branches: Sequence[SourcePath],
-        sinks: Sequence[Any] = (),
-        *,
-        ended: bool = False,
-        after_end: Sequence[Place] = (),
-    ) -> None:
-        self._branches = tuple(branches)
-        self._sinks = tuple(sinks)
-        self._ended = ended
-        self._after_end = tuple(after_end)
+    def __init__(self, paths: PipelinePaths) -> None:
+        self._paths = paths
 
     @overload
     def to(
@@ -238,7 +229,7 @@ class Pipeline(Generic[Message]):
         If both have a common prefix, its messages pass through both branches.
         """
         _check_pipeline(pipeline, "merge(pipeline)")
-        return self._merged(pipeline, calling_place(), Pipeline)
+        return Pipeline(self._paths.merged(pipeline._paths, calling_place()))
 
     def join(
         self, pipeline: Pipeline[Other], join: Join[Message, Other, Next | None]
@@ -257,9 +248,9 @@ class Pipeline(Generic[Message]):
         _check_pipeline(pipeline, "join(pipeline, function)")
         place = calling_place()
         call = JoinCall(join, place)
-        right = pipeline._with_stage(Stage("to", place, JoinInput(call, is_left=False)))
-        left: Pipeline[Any] = self._with_stage(Stage("to", place, JoinInput(call, is_left=True)))
-        return left._merged(right, place, WindowedPipeline)  # type: ignore[return-value]
+        right = pipeline._paths.with_stage(Stage("to", place, JoinInput(call, is_left=False)))
+        left = self._paths.with_stage(Stage("to", place, JoinInput(call, is_left=True)))
+        return WindowedPipeline(left.merged(right, place))
 
     def clone(self) -> Self:
         """Return the same pipeline: pipelines are immutable, so no copy is necessary."""
@@ -267,37 +258,18 @@ class Pipeline(Generic[Message]):
 
     def to_sink(self, sink_config: AnySink[Message]) -> Pipeline[Message]:
         """End the pipeline at a sink."""
-        return self._with_sinks([sink_config], calling_place())
+        return self.to_sinks([sink_config])
 
     def to_sinks(self, sink_configs: Sequence[AnySink[Message]]) -> Pipeline[Message]:
         """End the pipeline at several sinks, each of which receives every output."""
-        return self._with_sinks(sink_configs, calling_place())
+        return Pipeline(self._paths.with_sinks(sink_configs, calling_place()))
 
     def declared(self) -> list[DeclaredPipeline]:
         """Return one declared pipeline per source."""
-        return _declared_pipelines([self])
-
-    def _merged(
-        self, pipeline: Pipeline[Any], place: Place, kind: type[Pipeline[Any]]
-    ) -> Pipeline[Any]:
-        ended = self._ended or pipeline._ended  # which is a mistake, and the only one
-        after_end = self._calls_after_end(place, ended=ended)
-        branches, sinks = self._branches + pipeline._branches, self._sinks + pipeline._sinks
-        return kind(branches, sinks, ended=ended, after_end=(*after_end, *pipeline._after_end))
-
-    def _with_sinks(self, sinks: Sequence[Any], place: Place) -> Pipeline[Message]:
-        after_end = self._calls_after_end(place, ended=self._ended)
-        return Pipeline(self._branches, sinks, ended=True, after_end=after_end)
+        return declared_pipelines([self._paths])
 
     def _with_stage(self, stage: Stage, kind: type[Pipeline[Any]] | None = None) -> Pipeline[Any]:
-        after_end = self._calls_after_end(stage.place, ended=self._ended)
-        branches = [SourcePath(branch.origin, (*branch.stages, stage)) for branch in self._branches]
-        made = Pipeline if kind is None else kind
-        return made(branches, self._sinks, ended=self._ended, after_end=after_end)
-
-    def _calls_after_end(self, place: Place, *, ended: bool) -> tuple[Place, ...]:
-        """The calls made after the end, including the one at *place* if *ended*."""
-        return (*self._after_end, place) if ended else self._after_end
+        return (kind or Pipeline)(self._paths.with_stage(stage))
 
 
 class WindowedPipeline(Pipeline[Message], Generic[Message, In]):
@@ -350,7 +322,7 @@ def source(name: str, source_config: AnySource[Message]) -> Pipeline[Message]:
         name: Name of the source.
         source_config: Configuration of the source.
     """
-    return Pipeline([SourcePath(Origin(name, source_config, calling_place()))])
+    return Pipeline(PipelinePaths([SourcePath(Origin(name, source_config, calling_place()))]))
 
 
 def build_application(
@@ -378,9 +350,8 @@ def build_application(
         raise TypeError(msg)
     for pipeline in pipelines:
         _check_pipeline(pipeline, 'build_application("Name", pipeline, …)')
-    return DeclaredApplication(
-        app_name, calling_place(), _declared_pipelines(pipelines), dead_letters=dead_letters
-    )
+    declared = declared_pipelines([pipeline._paths for pipeline in pipelines])  # noqa: SLF001
+    return DeclaredApplication(app_name, calling_place(), declared, dead_letters=dead_letters)
 
 
 def _check_pipeline(pipeline: Any, call: str) -> None:
@@ -395,49 +366,3 @@ def _check_pipeline(pipeline: Any, call: str) -> None:
             "which wallaroo.source(…) begins"
         )
         raise TypeError(msg)
-
-
-def _declared_pipelines(pipelines: Sequence[Pipeline[Any]]) -> list[DeclaredPipeline]:
-    """Return one declared pipeline per source of *pipelines*."""
-    every = [(pipeline, branch) for pipeline in pipelines for branch in pipeline._branches]  # noqa: SLF001
-    names = state_names([branch for _, branch in every])
-    declared: list[DeclaredPipeline] = []
-    for origin in dict.fromkeys(branch.origin for _, branch in every):
-        found = [(pipeline, branch) for pipeline, branch in every if branch.origin is origin]
-        parts = list(dict.fromkeys(pipeline for pipeline, _ in found))
-        sinks, own = _shared_sinks(parts)
-        paths = [
-            RemainingPath(branch.stages, None if len(parts) == 1 else own[pipeline])
-            for pipeline, branch in found
-        ]
-        trunk = merged(paths, names)
-        declared.append(
-            DeclaredPipeline(
-                origin.name,
-                origin.source,
-                origin.place,
-                trunk.steps,
-                trunk.forks,
-                sinks,
-                ended=all(part._ended for part in parts),  # noqa: SLF001
-                after_end=[place for part in parts for place in part._after_end],  # noqa: SLF001
-                last_sinks=trunk.sinks,
-            )
-        )
-    return declared
-
-
-def _shared_sinks(
-    parts: Sequence[Pipeline[Any]],
-) -> tuple[list[Any], dict[Pipeline[Any], list[int]]]:
-    """Return the sinks of all *parts*, which may share some, and of each part the indices."""
-    sinks: list[Any] = []
-    own: dict[Pipeline[Any], list[int]] = {}
-    for part in parts:
-        before = len(sinks)
-        own[part] = []
-        for sink in part._sinks:  # noqa: SLF001
-            shared = [number for number in range(before) if sinks[number] is sink]
-            own[part].append(shared[0] if shared else len(sinks))
-            sinks += [] if shared else [sink]
-    return sinks, own

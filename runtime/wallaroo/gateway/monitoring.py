@@ -75,7 +75,10 @@ class Monitor:
         )
         # In this order, messages are at least once in backlog, undelivered and counters.
         total_backlog, bytes_ = self._journal.backlog, self._journal.disk_bytes
-        waits_for_time, undelivered = self._journal.waits_for_time, self._outbox.undelivered
+        waits_for_time, undelivered = (
+            self._journal.alarm.waits_for_outputs,
+            self._outbox.undelivered,
+        )
         counters = self._outbox.counters()
         return GatewayStatus(
             sources=sources,

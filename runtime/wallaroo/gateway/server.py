@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import functools
 import os
 import resource
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import structlog
 
-from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
+from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.archiver import Archiver
+from wallaroo.gateway.certificates import Certificates
 from wallaroo.gateway.chunks.server import ChunkServer
 from wallaroo.gateway.connector import ConnectorContext, SinkConnector, Times
 from wallaroo.gateway.connectors import SourceConnectors, open_sink
@@ -35,30 +34,20 @@ from wallaroo.gateway.internal_api.status import WAITING, GatewayStatus
 from wallaroo.gateway.marks import remove_mark
 from wallaroo.gateway.monitoring import Monitor
 from wallaroo.gateway.parts import chunk_listener, message_traces, pace_for
+from wallaroo.gateway.probes import STARTING, Probes
 from wallaroo.gateway.reading import check_application
 from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.gateway.startup import once_it_is_free, once_there_is_room, take
 from wallaroo.gateway.store import Store, StoreLimits
 from wallaroo.gateway.tables import Tables
 from wallaroo.gateway.turns import turns_of
-from wallaroo.metrics.exposition import exposition
 from wallaroo.model.application import Application
-from wallaroo.observability.health import Health, HealthServer
 from wallaroo.system.credentials import read_token
 from wallaroo.system.token_attempts import Guesses
 
 _FLUSH_TIMEOUT_S = 30.0
-_TURN_S = 5.0
-"""Seconds after which a probe stops waiting for the event loop or the disk."""
-
-_RENEW_S = 30.0
-"""Seconds between looks whether certificates were renewed; Kubernetes takes a minute itself."""
-
-_STARTING = "starting"
 _ANSWER_S = 2.0
 """Seconds that calls in progress have to end at a stop."""
-
-_Told = TypeVar("_Told")
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -79,10 +68,7 @@ class Gateway:
         self._application, self._settings, self._times = application, settings, times
         self._token = None if settings.token_file is None else read_token(settings.token_file)
         self._guesses = Guesses()
-        self._tls = settings.tls.for_internal_api()
-        self._source_tls = settings.traffic.source_tls.serving()
-        self._sink_tls = settings.traffic.sink_tls.connecting()
-        self._contexts = [*filter(None, (self._tls, self._source_tls, self._sink_tls))]
+        self._certificates = Certificates(settings)
         self._policies = policies(settings.traffic.on_error, application)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -90,10 +76,7 @@ class Gateway:
         """The turn of the store that comes if none is asked for before."""
         self._closed = False
         self._ended = self._loop.create_future()
-        self._stopping = False
         self._restarts = False
-        self._starting: str | None = _STARTING
-        """What it does until it serves; None once it does."""
         self._chunks: ChunkServer | None = None
         """Serves a real-time query; None if there is to be none."""
 
@@ -106,23 +89,21 @@ class Gateway:
         Raises:
             RuntimeFailure: An address cannot be bound, or the directory cannot be used.
         """
-        self._open_health_server()
-        try:
+        self._probes = Probes(self._settings.health)
+        with contextlib.ExitStack() as failing:
+            failing.callback(self._probes.close)
             if self._settings.takes_over and not await self._takes_over():
-                self._close_health_server()
                 return False
             await self._open()
-        except BaseException:
-            self._close_health_server()
-            raise
-        self._starting = None
+            failing.pop_all()
+        self._probes.serving(self._journal, self._monitor)
         return True
 
     async def _takes_over(self) -> bool:
         """Wait until no other gateway has the directory; False if this one is stopped before."""
         directory = self._settings.directory
         await once_it_is_free(directory, self._be_ready_to_take_over, self._ended)
-        self._starting = _STARTING
+        self._probes.starting = STARTING
         return not self._ended.done()
 
     async def _open(self) -> None:
@@ -134,22 +115,11 @@ class Gateway:
         await self._open_internal_api()
         endpoint = Endpoint(settings.location, self._token)
         await self._when_there_is_room(functools.partial(endpoint.write, settings.directory))
-        self._renewing = self._loop.create_task(self._renew_certificates())
+        self._renewing = self._loop.create_task(self._certificates.renew())
         self._archiver: Archiver | None = None
         if (archive := settings.traffic.journal.archive) is not None:
             self._archiver = Archiver(settings.directory / LOG, archive)
             self._archiver.start()
-
-    async def _renew_certificates(self) -> None:
-        while self._contexts:
-            await asyncio.sleep(_RENEW_S)
-            for context in self._contexts:
-                name = str(context.files.certificate or context.files.authorities)
-                try:
-                    if await asyncio.to_thread(context.renew):
-                        log.info("certificate renewed", file=name)
-                except UsageError as error:
-                    log.warning("certificate not renewed", file=name, reason=str(error))
 
     def _open_store(self) -> None:
         """Lock the directory, and open what is stored there: both, or neither."""
@@ -208,8 +178,8 @@ class Gateway:
             self._journal,
             self._outbox,
             settings.traffic.sources,
-            self._source_tls,
-            self._sink_tls,
+            self._certificates.of_sources,
+            self._certificates.of_sinks,
             turns_of(self._application, self._journal.silence, tables),
             tables,
             self._times,
@@ -250,11 +220,11 @@ class Gateway:
         self._telling = self._loop.create_task(self._monitor.tell_of_tables())
 
     async def _open_internal_api(self) -> None:
-        settings = self._settings
+        settings, tls = self._settings, self._certificates.of_internal_api
         one_in = settings.traffic.trace_one_in
         self._traces = message_traces(self._application, self._outbox, one_in)
         evidence = EvidenceFinder(self._application, self._journal, self._policies)
-        listener = chunk_listener(settings, self._token, self._tls, self._guesses)
+        listener = chunk_listener(settings, self._token, tls, self._guesses)
         if listener is not None:
             self._chunks = ChunkServer(
                 listener,
@@ -281,28 +251,8 @@ class Gateway:
             settings.location,
             control.actions(),
             Authenticator(self._token, self._leases, self._guesses),
-            self._tls,
+            tls,
         )
-
-    def _open_health_server(self) -> None:
-        self._health = None
-        if self._settings.health is not None:
-            probes = {"/healthz": self._alive, "/readyz": self._accepting}
-            self._health = HealthServer(
-                self._settings.health,
-                probes,
-                lambda: dataclasses.asdict(self._when_started(self.status)),
-                lambda: exposition(self._when_started(lambda: self._monitor.samples())),  # noqa: PLW0108
-            )
-
-    def _close_health_server(self) -> None:
-        if self._health is not None:
-            self._health.close()
-
-    def _when_started(self, tell: Callable[[], _Told]) -> _Told:
-        if self._starting is not None:
-            raise RuntimeFailure(self._starting)
-        return tell()
 
     def _be_ready_to_take_over(self) -> None:
         """Be ready while another gateway serves: Kubernetes ends that one only then.
@@ -312,7 +262,7 @@ class Gateway:
             DamagedFile: The log is not as it was written.
         """
         check_application(self._settings.directory / LOG, self._application)
-        self._starting = WAITING
+        self._probes.starting = WAITING
 
     async def _when_there_is_room(self, act: Callable[[], None]) -> None:
         await once_there_is_room(self._settings.directory, act, self._ended)
@@ -332,7 +282,7 @@ class Gateway:
             DamagedFile: One of them is not as it was written.
         """
         failure = await self._ended
-        self._stopping = True
+        self._probes.stopping = True
         self._telling.cancel()
         self._renewing.cancel()
         await self._sources.stop()
@@ -343,7 +293,7 @@ class Gateway:
             await self._leave()
         if self._traces is not None:
             self._traces.close()
-        self._close_health_server()
+        self._probes.close()
         if self._archiver is not None:
             self._archiver.stop()
         self._closed = True
@@ -394,31 +344,6 @@ class Gateway:
         asyncio.run_coroutine_threadsafe(self._sources.stop(), self._loop).result()
         self._journal.flush(_FLUSH_TIMEOUT_S)
         asyncio.run_coroutine_threadsafe(self._sources.close(), self._loop).result()
-
-    def _alive(self) -> Health:
-        """Whether the event loop, which serves all sockets, takes its turns."""
-        if self._starting is not None:  # a large log takes a while, and a full disk longer
-            return Health(True, self._starting)
-        try:
-            asyncio.run_coroutine_threadsafe(_turn(), self._loop).result(_TURN_S)
-        except TimeoutError:
-            return Health(False, f"the event loop of the sockets took no turn in {_TURN_S:.0f} s")
-        return Health(True, "alive")
-
-    def _accepting(self) -> Health:
-        """Whether messages reach the disk, or would once this gateway has taken over."""
-        if self._starting is not None:
-            return Health(self._starting == WAITING, self._starting)
-        if self._stopping:
-            return Health(False, "stopping: the sources are closed")
-        if not self._journal.flush(_TURN_S):
-            return Health(False, f"the journal's disk took nothing in {_TURN_S:.0f} s")
-        alive = self._alive()
-        return Health(True, self.status().waiting or alive.reason) if alive.good else alive
-
-
-async def _turn() -> None:
-    """A turn of the event loop."""
 
 
 async def serve(

@@ -143,14 +143,14 @@ class Store:
         Raises:
             OSError: The log cannot be written.
         """
-        self.journal.tick_if_time()
+        self.journal.alarm.ring_if_time()
         again_s = self.writer.turn()
         self.on_turned()
         self.outbox.letters.store()
         now = time.monotonic()
         if now >= self._release_at:
             self._release()
-        left = [self.journal.until_turn(), again_s]
+        left = [self.journal.alarm.until_turn(), again_s]
         if self.writer.log.oldest_end is not None:
             left.append(max(0.0, self._release_at - now))
         elif self._expire_at < math.inf:

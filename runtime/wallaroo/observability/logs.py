@@ -191,6 +191,34 @@ class Repeats:
         return seen <= self.FIRST or str(seen).strip("0") == "1"
 
 
+class Reminder:
+    """Passes a reason when it is new, and then from time to time.
+
+    Attributes:
+        reason: The last one; empty if there is none.
+
+    Example:
+        >>> reminder = Reminder()
+        >>> [reminder.show(reason) for reason in ("disk full", "disk full", "no executors")]
+        [True, False, True]
+    """
+
+    AGAIN_S = 300.0
+    """Seconds after which the same reason is shown again."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._again_at = 0.0
+
+    def show(self, reason: str) -> bool:
+        """Note a *reason*; returns whether to show it."""
+        now = time.monotonic()
+        if reason == self.reason and now < self._again_at:
+            return False
+        self.reason, self._again_at = reason, now + self.AGAIN_S
+        return True
+
+
 @contextlib.contextmanager
 def kept_apart() -> Iterator[None]:
     """Within the block, log to the present stderr, even if it or its descriptor is replaced."""

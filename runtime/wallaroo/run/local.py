@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,13 @@ import structlog
 from rich.console import Console
 
 from wallaroo.dashboard.server import DashboardServer
-from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import UserLogs
 from wallaroo.engine.realtime.placement import is_local
 from wallaroo.engine.spark.java import Java
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.dead_letters.policy import policies
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import GatewayStatus, SourceStatus
-from wallaroo.gateway.reading import check_application
 from wallaroo.gateway.settings import check_sinks
 from wallaroo.loading.frozen_code import recorded
 from wallaroo.loading.loader import ApplicationRef
@@ -32,18 +28,18 @@ from wallaroo.observability.log_channel import Channel
 from wallaroo.observability.logs import relay
 from wallaroo.run.completion import is_done, problem_of_sources
 from wallaroo.run.drain import Drain
+from wallaroo.run.gateway_process import GatewayProcess
 from wallaroo.run.lifecycle import CHECK_INTERVAL_S, Lifecycle
 from wallaroo.run.live_view import LiveView, can_show
 from wallaroo.run.local_gateway import Command, LocalGateway, check_socket_path
 from wallaroo.run.promotion import Promotions
 from wallaroo.run.reload.promoter import Promoter
 from wallaroo.run.reload.reloader import Reloader
-from wallaroo.run.reload.signature import serves_as_before
-from wallaroo.run.reload.switch import CodeSwitch, Refused, code_problem
+from wallaroo.run.reload.running_code import RunningCode
+from wallaroo.run.reload.switch import CodeSwitch, code_problem, frozen
 from wallaroo.run.reload.trial import Trial, check_that_sources_end
 from wallaroo.run.settings import LocalSettings
 from wallaroo.run.standard_input import NoInput, StandardInput, source_of
-from wallaroo.run.state.classes import record_of, restore
 from wallaroo.run.state.directory import StateDirectory
 from wallaroo.run.state.location import default_state_dir, directory_of_log, state_here
 from wallaroo.run.state.owner import Claim
@@ -95,17 +91,20 @@ class LocalRun(Lifecycle):
         scratch = self._make_scratch()
         check_socket_path(scratch)
         self._collect_logs(scratch)
-        application, code = self._load_first(settings.engine.application)
+        reference = settings.engine.application
+        application, files = self._load_first(reference)
         self._check(application)
         state = self._open_state(application)
-        self._local_gateway = gateway = LocalGateway(
-            settings, self._gateway_command, state.directory, scratch
+        gateway = LocalGateway(
+            settings, self._gateway_command, state.directory, scratch, self._stack
         )
-        self._prepare_switch(application, state, scratch, code)
+        promotions = Promotions(state.directory)
+        self._stack.callback(promotions.close)
+        trial = Trial.of(settings, application.name, state.path)
+        if settings.reload:
+            reference = frozen(trial.application, files, scratch)
         self._set_environment(gateway.credentials())
-        engine_settings = gateway.with_credentials(
-            replace(settings.engine, application=self._switch.application)
-        )
+        engine_settings = gateway.with_credentials(replace(settings.engine, application=reference))
         if is_local(engine_settings.master):  # Java may have been started without it
             engine_settings = replace(engine_settings, environment=self._environment)
         log.info(
@@ -116,7 +115,7 @@ class LocalRun(Lifecycle):
             resumes=not state.is_new,
         )
         launched = self._launch(engine_settings, state.layout, scratch)
-        self._start_gateway(self._switch.application, application)
+        self._start_gateway(gateway, reference, application)
         lease = self._client.claim(_HOLDER)
         place = f"{socket.gethostname()}:{state.directory}"
         self._run_engine(
@@ -130,11 +129,27 @@ class LocalRun(Lifecycle):
             Claim(state, gateway.location, lease, place, replaces=settings.accept_lost_journal),
         )
         self._stack.callback(self._stop_engine)
-        self._shown = dashboard = self._serve_dashboard(application, gateway.location)
+        code = RunningCode(
+            application,
+            state,
+            self._engine,
+            self._gateway,
+            gateway,
+            self._check_classes,
+            secret=settings.has_source_tls,
+        )
+        self._switch = switch = CodeSwitch(reference, code, self._engine, scratch, self._load)
+        dashboard = self._serve_dashboard(application, gateway.location)
         if dashboard is not None:
+            code.watch = dashboard.watch
             self._show_live(application, dashboard)
         status = self.status()
         self._read_standard_input(application, status)
+        stops = self._signals.received.wait
+        self._reloader = Reloader(trial, files, switch, stops) if settings.reload else None
+        self._promoter = Promoter(
+            trial, settings.engine.master, promotions, switch, stops, reloads=settings.reload
+        )
         return {
             "application": application.name,
             "sources": {s.name: self._where(s) for s in status.sources},
@@ -336,11 +351,6 @@ class LocalRun(Lifecycle):
             return "a process did not respond to the stop"
         return self._gateway.failure or self._input.failure
 
-    def _restore_classes(self) -> None:
-        """Restore the record of the state's classes, unless entities may be of the present code."""
-        if not self._engine.has_published:
-            restore(self._state.path, self._classes)
-
     def _collect_logs(self, scratch: Path) -> None:
         """Log what the processes of this run log and print."""
         directory = scratch / "logs"
@@ -363,97 +373,13 @@ class LocalRun(Lifecycle):
             os.environ[name] = value
             self._stack.callback(os.environ.pop, name, None)
 
-    def _start_gateway(self, reference: ApplicationRef, application: Application) -> None:
-        self._gateway = self._local_gateway.process(reference, application, self._stack)
+    def _start_gateway(
+        self, gateway: LocalGateway, reference: ApplicationRef, application: Application
+    ) -> None:
+        self._gateway = GatewayProcess(gateway.command(reference, application))
         self._gateway_pids = self._gateway.pids
         self._stack.callback(self._gateway.stop)
         self._gateway.start()
         self._client = GatewayClient(
-            self._local_gateway.location, gone=lambda: self._gateway.failure is not None
+            gateway.location, gone=lambda: self._gateway.failure is not None
         )
-
-    def _prepare_switch(
-        self,
-        application: Application,
-        state: StateDirectory,
-        scratch: Path,
-        files: dict[str, bytes],
-    ) -> None:
-        """Prepare to go on with other code, which comes by itself with --reload, or is requested.
-
-        Args:
-            application: The application.
-            state: Its state.
-            scratch: Directory for temporary files.
-            files: Contents by path of what was imported, with --reload.
-        """
-        self._application, self._state = application, state
-        self._classes: str | None = None
-        """The record of the state's classes from before the last switch."""
-        trial = Trial.of(self._settings, application.name, state.path)
-        reference, stops = self._settings.engine.application, self._signals.received.wait
-        self._switch = switch = CodeSwitch(
-            reference,
-            scratch,
-            self._load,
-            self._go_on,
-            lambda: self._engine.has_ended_epoch,
-            lambda: self._engine.restarts(),  # noqa: PLW0108  (there is no engine yet)
-            self._restore_classes,
-        )
-        self._reloader: Reloader | None = None
-        if self._settings.reload:
-            switch.application = switch.frozen(trial.application, files)
-            self._reloader = Reloader(trial, files, switch, stops)
-        promotions, master = Promotions(state.directory), self._settings.engine.master
-        self._stack.callback(promotions.close)
-        reloads = self._settings.reload
-        self._promoter = Promoter(trial, master, promotions, switch, stops, reloads=reloads)
-
-    def _go_on(self, reference: ApplicationRef, application: Application) -> None:
-        """Let the run go on as *application*.
-
-        Raises:
-            Refused: The gateway does not start with it, or it does not read standard input as the
-                present code does.
-        """
-        self._check_input_of(application)
-
-        def between() -> None:
-            if not serves_as_before(self._application, application):
-                self._replace_gateway(reference, application)
-            self._classes = record_of(self._state.path)
-            self._check_classes(self._state, application)
-
-        watch = self._shown.watch.replaced_by(application) if self._shown else nullcontext()
-        with watch:
-            program = Program(application, self._state.fixed.buckets)
-            self._engine.reload(reference, program, between)
-        self._application = application
-
-    def _check_input_of(self, application: Application) -> None:
-        """Refuse changed code in which another source reads standard input than before.
-
-        Raises:
-            Refused: It is such code.
-        """
-        try:
-            source = source_of(application, secret=self._settings.has_source_tls)
-        except UsageError as error:
-            raise Refused(str(error)) from error
-        before, after = self._input.source, None if source is None else source.name
-        if before != after:
-            old, new = (f"source {one!r}" if one else "no source" for one in (before, after))
-            msg = f"{old} reads standard input, and with this code {new}: start the run again"
-            raise Refused(msg)
-
-    def _replace_gateway(self, reference: ApplicationRef, application: Application) -> None:
-        try:
-            # senders need not connect again because of code that will be refused
-            check_application(self._state_dir / LOG, application)
-            log.info("gateway restarts", reason="what it serves may have changed")
-            self._gateway.replace(self._local_gateway.command(reference, application, self._stack))
-        except RuntimeFailure as error:
-            if self._gateway.failure is not None:
-                raise
-            raise Refused(str(error)) from error

@@ -17,7 +17,7 @@ from wallaroo.gateway.settings import GatewaySettings
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Sink, Source
-from wallaroo.run.gateway_process import GatewayProcess, reserved_ports
+from wallaroo.run.gateway_process import reserved_ports
 from wallaroo.run.settings import GatewayProcessSettings, LocalSettings, host_and_port
 from wallaroo.system.credentials import (
     AUTHORITIES_VARIABLE,
@@ -41,12 +41,18 @@ class LocalGateway:
         command: Starts the gateway.
         directory: The state directory.
         scratch: Directory for its socket and its token.
+        stack: Keeps ports reserved.
     """
 
     def __init__(
-        self, settings: LocalSettings, command: Command, directory: Path, scratch: Path
+        self,
+        settings: LocalSettings,
+        command: Command,
+        directory: Path,
+        scratch: Path,
+        stack: contextlib.ExitStack,
     ) -> None:
-        self._run, self._command = settings, command
+        self._run, self._command, self._stack = settings, command, stack
         self._settings = _settings(settings, directory, scratch)
         self._ports: dict[tuple[type, str], int] = {}
         """Ports that the system has chosen, by the class and the name of the source or sink."""
@@ -78,25 +84,16 @@ class LocalGateway:
         token = read_token(self._settings.token_file)
         return replace(engine, environment=variables, token=token)
 
-    def process(
-        self, reference: ApplicationRef, application: Application, stack: contextlib.ExitStack
-    ) -> GatewayProcess:
-        """The process that serves *application*, to be started.
+    def command(self, reference: ApplicationRef, application: Application) -> Sequence[str]:
+        """The command of the process; what listens keeps the ports that the system has chosen.
 
         Args:
             reference: The application, as the process is to import it.
             application: The same.
-            stack: Keeps ports reserved.
         """
-        return GatewayProcess(self.command(reference, application, stack))
-
-    def command(
-        self, reference: ApplicationRef, application: Application, stack: contextlib.ExitStack
-    ) -> Sequence[str]:
-        """The command of that process; what listens keeps the ports that the system has chosen."""
         endpoints: list[Source | Sink] = [*application.sources, *application.sinks]
         fresh = [one for one in endpoints if _key(one) not in self._ports]
-        reserved = stack.enter_context(reserved_ports(fresh))
+        reserved = self._stack.enter_context(reserved_ports(fresh))
         for endpoint, port in zip(fresh, reserved, strict=True):
             if endpoint.address is not None and endpoint.address[1] == 0:
                 self._ports[_key(endpoint)] = port

@@ -12,6 +12,7 @@ from wallaroo.engine.spark.checkpoint.damage import Diagnosis
 from wallaroo.engine.spark.errors import Failure
 from wallaroo.engine.spark.supervised_query import NotYet, SupervisedQuery, failure_of
 from wallaroo.errors import RuntimeFailure
+from wallaroo.observability.logs import Reminder
 from wallaroo.system.restarts import Restarts
 
 Worked = Callable[[], None]
@@ -235,7 +236,7 @@ def test_a_query_waits_for_room_on_its_disk_and_counts_no_failure(
     assert (engine.lack, engine.interruption()) == (full[0], f"the query waits: {full[0]}")
     told = [(log["log_level"], log["event"], log["reason"]) for log in logs]
     assert told == [("warning", "query waits", full[0])]
-    monkeypatch.setattr(supervised_query, "_TELL_AGAIN_S", 0.0)
+    monkeypatch.setattr(Reminder, "AGAIN_S", 0.0)
     with capture_logs() as logs:
         full[0] = "the disk of /state is still full"
         assert [engine.failure() for _ in range(3)] == [None] * 3

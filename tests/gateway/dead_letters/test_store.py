@@ -263,7 +263,7 @@ def test_letters_for_which_there_is_no_room_are_stored_later(tmp_path: Path) -> 
             letters._database.execute("PRAGMA max_page_count=1000000")
         stored.accept(b"c")
         wait_until(
-            lambda: stored.journal.wake(None) or stored.actions.letters(ALL, 10),  # type: ignore[func-returns-value]
+            lambda: stored.journal.alarm.set(None) or stored.actions.letters(ALL, 10),  # type: ignore[func-returns-value]
             "the letters",
         )
     assert [letter.payload for letter in stored.actions.letters(ALL, 10)] == [b"a", b"b"]

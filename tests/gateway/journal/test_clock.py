@@ -179,7 +179,7 @@ def opened(directory: Path, machine: Machine) -> Iterator[Journal]:
 def tick(journal: Journal) -> int:
     """Let the journal take a tick; the time that it has stored for it."""
     offset = journal.end
-    journal.wake(0)
+    journal.alarm.set(0)
     wait_until(lambda: journal.end > offset, "the tick")
     (stored,) = journal.read(offset, offset + 1)
     return stored.arrived_ns
@@ -220,7 +220,7 @@ def test_a_tick_comes_when_it_is_due_though_the_clock_went_back(tmp_path: Path) 
     with opened(tmp_path, machine) as journal:
         due = tick(journal) + 5 * S
         offset = journal.end
-        journal.wake(due)
+        journal.alarm.set(due)
         machine.wall -= DAY
         machine.up += 6 * S
         wait_until(lambda: journal.end > offset, "the tick")

@@ -176,7 +176,7 @@ def test_what_is_consumed_is_gone_and_its_numbers_are_never_given_again(tmp_path
 
 def test_segments_of_the_log_go_once_all_of_their_messages_are_consumed(tmp_path: Path) -> None:
     def segments() -> int:
-        journal.wake(None)  # a turn
+        journal.alarm.set(None)  # a turn
         return len(list((tmp_path / LOG).glob("log-*")))
 
     with small_segments(), opened(tmp_path) as journal:

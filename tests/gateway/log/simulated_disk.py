@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from wallaroo.gateway.log.disk import Disk
-from wallaroo.gateway.log.log import Part
+from wallaroo.gateway.log.records import Part
 
 
 class Crash(Exception):

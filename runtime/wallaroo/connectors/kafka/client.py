@@ -222,9 +222,8 @@ class TopicClient:
         operations = found.authorized_operations
         if operations and self._access == "WRITE" and AclOperation.WRITE not in operations:
             raise self.problem(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), topic=name)
-        return FoundTopic(
-            str(found.topic_id), sorted(partition.id for partition in found.partitions)
-        )
+        partitions = sorted(partition.id for partition in found.partitions)
+        return FoundTopic(str(found.topic_id), partitions)
 
     def answer(self, asked: Asked, topic: str) -> Any:
         """The answer to a question about a topic.
@@ -249,8 +248,8 @@ class TopicClient:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import NewTopic
 
-        partitions, copies = wanted.partitions or -1, wanted.replication or -1
-        topic = NewTopic(name, partitions, copies, config=wanted.texts)
+        counts = wanted.partitions or -1, wanted.replication or -1
+        topic = NewTopic(name, *counts, config=wanted.texts)
         made = self._admin.create_topics([topic], request_timeout=REQUEST_S)
         try:
             made[name].result(2 * REQUEST_S)
@@ -349,11 +348,9 @@ class TopicClient:
             error = error.__cause__  # a fatal error, which the client raises around a callback
         if isinstance(error, KafkaException):
             error = self.problem(error.args[0])
-        return (
-            str(error)
-            if isinstance(error, (KafkaProblem, RuntimeFailure))
-            else f"{type(error).__name__}: {error}"
-        )
+        if isinstance(error, (KafkaProblem, RuntimeFailure)):
+            return str(error)
+        return f"{type(error).__name__}: {error}"
 
     def on_error(self, error: KafkaError) -> None:
         """Note what a client reports; librdkafka itself connects again."""
@@ -381,20 +378,17 @@ class TopicClient:
         return self._made_admin
 
     def _options(self, defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-        token: dict[str, Any] = {}
         if self._tokens is not None:
-            token = {"oauth_cb": self._tokens}
-            mechanism = (
-                {} if "sasl.mechanisms" in self.settings.options else {"sasl.mechanism": OAUTH}
-            )
-            defaults = {"security.protocol": SASL, **mechanism, **defaults}
+            own = {"oauth_cb": self._tokens, **own}
+            if "sasl.mechanisms" not in self.settings.options:
+                defaults = {"sasl.mechanism": OAUTH, **defaults}
+            defaults = {"security.protocol": SASL, **defaults}
         return {
             **_DEFAULTS,
             **defaults,
             **self.settings.options,
             "bootstrap.servers": self.topic.brokers,
             "error_cb": self.on_error,
-            **token,
             "logger": _QUIET,
             **own,
         }

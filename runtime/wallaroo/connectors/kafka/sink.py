@@ -23,6 +23,7 @@ from wallaroo.connectors.kafka.records import VALUE_ALONE, KafkaRecord, argument
 from wallaroo.connectors.kafka.resolve import KafkaSink
 from wallaroo.connectors.kafka.sink_group import SinkGroup
 from wallaroo.connectors.kafka.sink_note import RefusedRecord, found_in, noted
+from wallaroo.connectors.kafka.sink_refusals import SinkRefusals
 from wallaroo.connectors.kafka.sink_topics import SinkTopics
 from wallaroo.connectors.kafka.stored import whole
 from wallaroo.connectors.kafka.stuck_calls import StuckCall, returned
@@ -44,15 +45,6 @@ _LEAST_BYTES = 16 * 1024
 """The same after failures: a transaction that takes too long, which brokers end, is halved."""
 _TURN_S = 1.0
 """Longest wait for the brokers, before looking whether to stop."""
-_OF_ONE_RECORD = frozenset(
-    {
-        *("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_MSG_SIZE"),
-        *("INVALID_TIMESTAMP", "INVALID_RECORD"),
-    }
-)
-"""Errors that one record causes, and that are reported for all records sent with it."""
-_OF_DESTINATION = frozenset({"_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
-"""Errors of an output for a topic or partition that does not exist."""
 _ALL = 1 << 62
 """More outputs than there will ever be."""
 
@@ -77,6 +69,7 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         self._client = TopicClient(sink.topic, self._stopping, "WRITE", self._numbering)
         self._client.check()
         self._topics = SinkTopics(self._client)
+        self._refusals = SinkRefusals(sink, self._topics)
         self._reached = self._outbox.delivered_to(index)
         """Number of the next output to write, from 0 on."""
         self._most_bytes = _TRANSACTION_BYTES
@@ -90,14 +83,6 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         self._in_transaction = self._stuck = False
         self._last = self._size = 0
         """Number of the output that was written last, from 0 on, and its bytes."""
-        self._refused: KafkaError | None = None
-        """Why a record could not be written."""
-        self._refused_by = sink.topic.name
-        """The topic to which it could not be written."""
-        self._aside: dict[int, RefusedRecord] = {}
-        """Outputs that are to become dead letters, by their numbers, from 0 on."""
-        self._refusals = 0
-        """Outputs that were refused since the gateway started."""
         self._bytes = self._transactions = 0
         self._thread.start()
 
@@ -126,7 +111,7 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
                     self._reached = reached
                 if self._reached >= (end := deliveries[-1].last):
                     self._settle(deliveries[-1].position, self._letters(deliveries))
-                    self._aside = {at: why for at, why in self._aside.items() if at >= end}
+                    self._refusals.forget(end)
                 self._most_bytes = min(self._most_bytes * 5 // 4, _TRANSACTION_BYTES)
                 self._most_outputs = min(self._most_outputs * 2, _ALL)
                 self._client.well()
@@ -141,8 +126,8 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         from confluent_kafka import KafkaException
 
         self._topics.open()
-        self._refused, self._in_transaction, self._stuck = None, False, False
-        self._refused_by = self._sink.topic.name
+        self._refusals.begin()
+        self._in_transaction = self._stuck = False
         own: dict[str, Any] = {"on_delivery": self._on_delivery}
         if self._sink.transactions:
             own["transactional.id"] = self._numbering
@@ -179,8 +164,8 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
                 effect=f"the sink continues with output {delivered + 1:,}",
             )
         for refused, code in codes.items():
-            if refused >= delivered and refused not in self._aside:
-                self._aside[refused] = RefusedRecord(code)
+            if refused >= delivered:
+                self._refusals.aside.setdefault(refused, RefusedRecord(code))
 
     def _write_in_transaction(self, producer: Producer, deliveries: Sequence[Delivery]) -> int:
         """Write outputs with the number after the last, which is returned."""
@@ -199,13 +184,14 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         from confluent_kafka import KafkaException
 
         group, end = self._group, self._group.end()
-        codes = {refused: why.code for refused, why in self._aside.items() if refused < number}
+        aside = self._refusals.aside.items()
+        codes = {refused: why.code for refused, why in aside if refused < number}
         note = noted(number, codes)
         try:
             self._until_answered(producer, lambda wait_s: group.send(producer, end, note, wait_s))
         except KafkaException as error:  # records are there, but their topic may not be read
-            access = "READ" if self._refused is None else "WRITE"
-            client = self._topics.client(self._refused_by)
+            access = "READ" if self._refusals.error is None else "WRITE"
+            client = self._topics.client(self._refusals.topic)
             raise client.problem(error.args[0], access) from error
         fault("kafka-sink-before-commit")
         self._until_answered(producer, producer.commit_transaction)
@@ -230,7 +216,8 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
         from confluent_kafka import KafkaException
 
         own, produce, nothing = self._sink.topic.name, producer.produce, dict[str, Any]()
-        reached, left, aside = self._reached, self._most_outputs, self._aside
+        reached, left, refusals = self._reached, self._most_outputs, self._refusals
+        aside = refusals.aside
         self._topics.begin()
         topic: str | None
         value: bytes | None
@@ -251,7 +238,9 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
                     try:
                         # no call for most outputs, of which each takes less than a microsecond
                         is_anywhere = topic is own and "partition" not in options
-                        if is_anywhere or self._has_place(number, topic, options):
+                        if is_anywhere or refusals.has_place(
+                            number, topic, options.get("partition")
+                        ):
                             produce(topic, value, key, **options)
                             self._bytes += end - start
                         break
@@ -262,52 +251,24 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
                             raise
                         return number
                     except KafkaException as error:
-                        if self._is_refused(number, error.args[0], topic):
+                        if refusals.takes(number, end - start, error.args[0], topic):
                             break
                         if number == self._reached:
-                            self._note_refusal(error.args[0], topic)
-                            raise self._problem_of_refusal() from error
+                            refusals.note(error.args[0], topic)
+                            raise refusals.problem() from error
                         return number
                 start, reached = end, number + 1
             left -= min(left, len(ends) - skipped)
         return reached
 
-    def _has_place(self, number: int, topic: str, options: dict[str, Any]) -> bool:
-        """Whether *topic* exists, and the partition of output *number*; if not, it is refused.
-
-        Raises:
-            KafkaException: They do not, and outputs are not set aside.
-            KafkaProblem: The topic cannot be written now, or no broker says whether it exists.
-        """
-        from confluent_kafka import KafkaError, KafkaException
-
-        if (why := self._topics.refusal(topic, options.get("partition"))) is None:
-            return True
-        if not self._sink.sets_aside:
-            raise KafkaException(KafkaError(why.code))
-        self._refuse(number, why)
-        return False
-
-    def _is_refused(self, number: int, error: KafkaError, topic: str) -> bool:
-        """Whether output *number* for *topic*, which caused *error*, becomes a dead letter."""
-        if not self._sink.sets_aside or error.name() not in _OF_ONE_RECORD:
-            return False
-        reason = f"{self._size:,} bytes: {self._topics.client(topic).problem(error)}"
-        self._refuse(number, RefusedRecord(error.code(), reason))
-        return True
-
-    def _refuse(self, number: int, why: RefusedRecord) -> None:
-        self._aside[number] = why
-        self._refusals += 1
-
     def _letters(self, deliveries: Sequence[Delivery]) -> list[RefusedOutput]:
         """The dead letters of what was refused of *deliveries*."""
-        if not self._aside:
+        if not (aside := self._refusals.aside):
             return []
         outputs = numbered(deliveries)
         return [
             self._letter(number, unpacked(outputs[number]), why)
-            for number, why in sorted(self._aside.items())
+            for number, why in sorted(aside.items())
             if number in outputs
         ]
 
@@ -340,10 +301,8 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
             KafkaProblem: A record was refused, no broker answers, or the sink is to stop.
         """
         producer.poll(wait_s)
-        if self._refused is not None and not (
-            self._sink.transactions and _is_given_up(self._refused)
-        ):
-            raise self._problem_of_refusal()
+        if self._refusals.is_decisive:
+            raise self._refusals.problem()
         self._client.give_up()
         if self._client.last_error is not None:
             raise self._client.problem(self._client.last_error)
@@ -379,19 +338,11 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
 
     @property
     def _progress(self) -> object:
-        return self._reached + self._refusals
+        return self._reached + self._refusals.count
 
     def _on_delivery(self, error: KafkaError | None, record: Message[Any, Any]) -> None:
         if error is not None:
-            self._note_refusal(error, record.topic() or self._sink.topic.name)
-
-    def _note_refusal(self, error: KafkaError, topic: str) -> None:
-        if self._refused is None:
-            self._refused, self._refused_by = error, topic
-
-    def _problem_of_refusal(self) -> KafkaProblem:
-        assert self._refused is not None
-        return self._topics.client(self._refused_by).problem(self._refused)
+            self._refusals.note(error, record.topic() or self._sink.topic.name)
 
     def _reason(self, error: BaseException) -> str | None:
         return None if self._stopping.is_set() else self._client.reason(error)
@@ -399,9 +350,10 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
     def _failed(self, reason: str, next_try_s: float = 0.0) -> None:
         self._client.errors += 1
         self._most_bytes = max(self._gathered_bytes // 2, _LEAST_BYTES)
-        if self._refused is not None and self._refused.name() in _OF_ONE_RECORD | _OF_DESTINATION:
+        refusals = self._refusals
+        if refusals.error is not None and refusals.is_of_one:
             alone, self._most_outputs = self._most_outputs == 1, 1
-            if alone and self._is_refused(self._last, self._refused, self._refused_by):
+            if alone and refusals.takes(self._last, self._size, refusals.error, refusals.topic):
                 return
             if alone:
                 reason = f"output {self._last + 1:,} ({self._size:,} bytes): {reason}"
@@ -409,8 +361,3 @@ class KafkaSinkWriter(SinkThread[KafkaSink]):
 
 
 open_sink = KafkaSinkWriter
-
-
-def _is_given_up(error: KafkaError) -> bool:
-    """Whether *error* is that of a record whose transaction failed: its next call tells why."""
-    return error.name() in {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import os
 import socket
@@ -27,14 +26,14 @@ import structlog
 
 from wallaroo.connectors.tcp.in_flight import NOT_SENT, InFlight, NumberedInFlight
 from wallaroo.connectors.tcp.numbering import remark_on_change
+from wallaroo.connectors.tcp.receiver import connected, problem_of
 from wallaroo.connectors.tcp.resolve import TCPSink
-from wallaroo.errors import DamagedFile, reason_of
+from wallaroo.errors import DamagedFile
 from wallaroo.gateway.connector import ConnectorContext
 from wallaroo.observability.logs import Repeats
 from wallaroo.system.failpoints import fault
 from wallaroo.wire.numbered import NUMBER, sequenced
 
-_CONNECT_TIMEOUT_S = 5.0
 _RETRY_FIRST_S, _RETRY_MOST_S = 0.1, 2.0
 """Pause before a connection is tried again: doubles from the first to the most."""
 _WORKS_S = 60.0
@@ -45,8 +44,6 @@ _IDLE_LOOK_S = 0.5
 """Pause between looks whether the connection is broken, while there is nothing to send."""
 _WIND_DOWN_S = 2.0
 """Time that a receiver has, at a stop, to take the outputs in flight."""
-_SILENCE_MS = 30_000
-"""A receiver that acknowledges nothing for this long is considered lost."""
 _MOST_IN_FLIGHT = 64
 """Pieces of outputs, of about 1 MiB, that are kept in memory until they are acknowledged."""
 
@@ -117,12 +114,12 @@ class TCPSender:
         self._run_ended.result()
 
     async def _run(self) -> None:
-        self._loop_thread = threading.get_ident()
+        self._loop_thread, sink = threading.get_ident(), self._sink
         self._outbox.on_added(self._index, self._added)
         try:
             while not await self._is_stopped(self._pause):
                 try:
-                    connection = await asyncio.to_thread(self._connect)
+                    connection = await asyncio.to_thread(connected, sink.host, sink.port, self._tls)
                 except (OSError, UnicodeError) as error:
                     self._failed("receiver away", error)
                     continue
@@ -152,7 +149,7 @@ class TCPSender:
         self._tell(event, error)
 
     def _tell(self, event: str, error: OSError | UnicodeError) -> None:
-        self.problem = _reason(error)
+        self.problem = problem_of(error)
         if self._repeats.show(event):
             log.warning(
                 event,
@@ -162,31 +159,6 @@ class TCPSender:
                 outputs="wait on disk",
                 next_try_s=self._pause,
             )
-
-    def _connect(self) -> socket.socket:
-        """A connection to the receiver; takes a while, so not for the loop's thread.
-
-        Raises:
-            OSError: It cannot be made.
-            UnicodeError: The address cannot be one.
-        """
-        connection = _connected((self._sink.host, self._sink.port))
-        if self._tls is not None:
-            connection = self._secured(connection, self._tls)
-        connection.setblocking(False)
-        return connection
-
-    def _secured(self, connection: socket.socket, tls: ssl.SSLContext) -> socket.socket:
-        """*connection* with TLS begun.
-
-        Raises:
-            OSError: The receiver does not speak it, or cannot be verified.
-        """
-        try:
-            return tls.wrap_socket(connection, server_hostname=self._sink.host)
-        except BaseException:
-            connection.close()
-            raise
 
     # --- a connection ----------------------------------------------------------------------------
 
@@ -376,31 +348,3 @@ class TCPSender:
             sent.note(acknowledged)
             self._progressed = self._progressed or sent.done > before
             sent.start = NOT_SENT
-
-
-def _reason(error: OSError | UnicodeError) -> str:
-    if isinstance(error, socket.gaierror):
-        return f"the name does not resolve ({error.strerror}): is the address right?"
-    if isinstance(error, ssl.SSLError):
-        return getattr(error, "verify_message", None) or error.reason or str(error)
-    return reason_of(error)
-
-
-def _connected(address: tuple[str, int]) -> socket.socket:
-    """A connection to *address*.
-
-    Raises:
-        OSError: It cannot be made.
-    """
-    connection = socket.create_connection(address, _CONNECT_TIMEOUT_S)
-    try:
-        if connection.getsockname() == connection.getpeername():
-            # trying a free local port again and again, TCP may one day connect it to itself
-            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
-    except OSError:  # it may be reset already
-        connection.close()
-        raise
-    return connection

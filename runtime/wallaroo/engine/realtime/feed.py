@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -15,6 +14,7 @@ import structlog
 
 from wallaroo.engine.spark.errors import Failure
 from wallaroo.errors import RuntimeFailure
+from wallaroo.observability.logs import Reminder
 from wallaroo.wire.channel import connect
 from wallaroo.wire.chunk_messages import (
     FAILED,
@@ -44,8 +44,6 @@ _MOST_QUESTIONS = 100
 """Look-ups that wait for their answers at a time."""
 _LOOK_S = 1.0
 """Pause between looks whether the state can be saved."""
-_TELL_AGAIN_S = 300.0
-"""Seconds after which it is logged again why it cannot."""
 _SLOW = "the query does not come to the end of an epoch"
 
 log = structlog.get_logger("wallaroo")
@@ -180,15 +178,13 @@ class Feed:
 
     def _grant(self) -> None:
         """Let the epoch end once the state can be saved."""
-        told, tell_at = "", 0.0
+        told = Reminder()
         while (lack := self._lack()) is not None:
-            now = time.monotonic()
-            if lack != told or now >= tell_at:
-                told, tell_at = lack, now + _TELL_AGAIN_S
+            if told.show(lack):
                 log.warning("epoch does not end", reason=lack, messages=_MEANWHILE)
             if self._closed.wait(_LOOK_S):
                 return
-        if told:
+        if told.reason:
             log.info("epochs end again")
         with contextlib.suppress(OSError):  # the query has failed
             self._frames.send(SAVABLE)

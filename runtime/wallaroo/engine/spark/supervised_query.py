@@ -12,6 +12,7 @@ import structlog
 from wallaroo.engine.spark.checkpoint.damage import Diagnosis, damaged_file_in, is_damage
 from wallaroo.engine.spark.errors import Failure, cause_of
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
+from wallaroo.observability.logs import Reminder
 from wallaroo.system.restarts import Restart, Restarts
 
 log = structlog.get_logger("wallaroo")
@@ -24,8 +25,6 @@ _DAMAGED_S = 600.0
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 _LOOK_AGAIN_S = 0.2
 """Pause before a query is started again that lacked something."""
-_TELL_AGAIN_S = 300.0
-"""Seconds after which it is logged again what a query lacks."""
 
 
 class NotYet(Exception):
@@ -99,10 +98,8 @@ class SupervisedQuery:
         """When to start the query again; None while it runs."""
         self._is_planned = False
         """Whether the next start follows no failure."""
-        self._lacks = ""
+        self._lacks = Reminder()
         """What the query lacks, as last logged; empty if nothing."""
-        self._tell_at = 0.0
-        """When to log it again."""
         self._running: Query = _NotStarted()
         try:
             self._running = start(self.worked)
@@ -169,7 +166,7 @@ class SupervisedQuery:
             ended = None if isinstance(error, WallarooError) else self._ended()
             return ended or failure_of(str(error) or type(error).__name__)
         self._restart_at = None  # not before: until here it does not run
-        self._lacks = ""
+        self._lacks.reason = ""
         self.restarts += not self._is_planned
         self._is_planned = False
         return None
@@ -185,17 +182,15 @@ class SupervisedQuery:
         return self._start(self.worked)
 
     def _wait(self, reason: NotYet) -> None:
-        now = time.monotonic()
-        self._restart_at = now + _LOOK_AGAIN_S
-        if str(reason) != self._lacks or now >= self._tell_at:
-            self._lacks, self._tell_at = str(reason), now + _TELL_AGAIN_S
+        self._restart_at = time.monotonic() + _LOOK_AGAIN_S
+        if self._lacks.show(str(reason)):
             tell = log.warning if isinstance(reason, NoRoom) else log.info
             tell("query waits", reason=str(reason))
 
     @property
     def lack(self) -> str | None:
         """What it waits for; None if it runs, or restarts."""
-        return self._lacks or None
+        return self._lacks.reason or None
 
     def last_restarts(self) -> Sequence[Restart]:
         """Its last restarts after failures, the oldest first."""
@@ -205,8 +200,8 @@ class SupervisedQuery:
         """Why it does not run now and will be started again; None while it runs."""
         if self._restart_at is None:
             return None
-        if self._lacks:
-            return f"the query waits: {self._lacks}"
+        if self._lacks.reason:
+            return f"the query waits: {self._lacks.reason}"
         if self._is_planned or not self._restarts.last:
             return "the query is started anew"
         return f"the query restarts: {self._restarts.last[-1].reason}"

@@ -17,8 +17,6 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 
-import structlog
-
 from wallaroo.gateway.chunks.changes import ChangeSender
 from wallaroo.gateway.chunks.epoch import EpochTimer, SaveRequests
 from wallaroo.gateway.chunks.flights import Flights
@@ -56,15 +54,11 @@ from wallaroo.wire.chunk_messages import (
     pack_json,
     report_in,
 )
-from wallaroo.wire.look_ups import ANSWER, ASK, number_of, pack_answers
+from wallaroo.wire.look_ups import ANSWER, ASK
 from wallaroo.wire.records import Tally
 
 _LOOK_S = 0.2
 """Pause between looks whether the epoch is to end, and whether there is something to report."""
-_MOST_UNPUBLISHED = 64
-"""Chunks that wait for the disk at most."""
-
-log = structlog.get_logger("wallaroo.gateway")
 
 
 class ChunkRun:
@@ -93,20 +87,16 @@ class ChunkRun:
         self.order = (hello.claim, hello.attempt)
         """A later run has a higher one."""
         self._store, self._journal, self._outbox = store, store.journal, store.outbox
-        self._evidence = evidence
-        self._resumes = resumes
-        self._pace = pace
-        self._spacing = Spacing(pace)
-        self._epoch = EpochTimer(pace)
+        self._evidence, self._resumes, self._pace = evidence, resumes, pace
+        self._spacing, self._epoch = Spacing(pace), EpochTimer(pace)
         self._saving = SaveRequests(lambda: self._processes[DRIVER].send(SAVABLE))
-        self._reports = reports
-        self._on_failure = on_failure
+        self._reports, self._on_failure = reports, on_failure
         self._loop = asyncio.get_running_loop()
         self._processes = Processes(hello.partitions)
         self._flights = Flights(0)
-        self._ticks = Ticks(self._journal)
+        self._ticks = Ticks(self._journal.alarm)
         self._changes = ChangeSender(store, self._give_up)
-        self._look_ups = LookUps(hello.partitions, self._answer_driver)
+        self._look_ups = LookUps(self._processes)
         self._query: str | None = None
         """Name of the query; None until its first epoch begins."""
         self._begun = CheckpointPosition()
@@ -122,14 +112,11 @@ class ChunkRun:
         self._answers = 0
         """The same of the request that the next epoch's beginning answers."""
         self._held = False  # no more chunks are handed out
-        self._last_message = time.monotonic()
-        self._batch_since: float | None = None
-        """When the first message came of those that a batched step waits for."""
         self._look = self._loop.call_later(_LOOK_S, self._look_around)
         self._soon: asyncio.TimerHandle | None = None
         """The next call of `step`, if it is time then for a chunk."""
-        self._failure: dict[str, object] | None = None
-        """What the driver is told of why it failed."""
+        self.failure: dict[str, object] | None = None
+        """What a driver is told of why it failed; None if it has not."""
         self._closed = False
 
     # --- processes -------------------------------------------------------------------------------
@@ -141,11 +128,6 @@ class ChunkRun:
         self._processes.join(role, peer)
         self.step()
         return True
-
-    @property
-    def failure(self) -> dict[str, object] | None:
-        """What a driver is told of why it failed; None if it has not."""
-        return self._failure
 
     def receive(self, role: int, frame: bytes) -> None:
         """Take what the process *role* sends.
@@ -172,11 +154,10 @@ class ChunkRun:
             self._changes.begin(role, self._processes[role], *json_in(frame))
         elif kind == DAMAGED:
             self.fail(json_in(frame), final=True)
-        elif kind in {HOLD, RELEASE, FINISH, ASK} and role == DRIVER:
+        elif kind == ASK and role == DRIVER:
+            self._look_ups.ask(frame)
+        elif kind in {HOLD, RELEASE, FINISH, SAVABLE} and role == DRIVER:
             self._obey(kind, frame)
-        elif kind == SAVABLE and role == DRIVER:
-            self._saving.grant()
-            self.step()
         else:
             msg = f"process {role} sends a frame {kind!r}"
             raise LookupError(msg)
@@ -194,26 +175,13 @@ class ChunkRun:
 
     def _obey(self, kind: bytes, frame: bytes) -> None:
         """Do what the driver requests."""
-        if kind == ASK:
-            self._ask(frame)
-            return
         if kind == FINISH:
             self._asked = json_in(frame)
+        elif kind == SAVABLE:
+            self._saving.grant()
         else:
             self._held = kind == HOLD
         self.step()
-
-    def _ask(self, frame: bytes) -> None:
-        """Ask all partitions for entities, if they are there."""
-        number = number_of(frame)
-        if self._query is None or not self._processes.are_there:
-            self._answer_driver(*pack_answers(number, None))
-            return
-        self._look_ups.asked(number)
-        self._processes.ask(frame)
-
-    def _answer_driver(self, *parts: bytes) -> None:
-        self._processes[DRIVER].send(*parts)
 
     def close(self) -> None:
         """End it: all its processes are cut off."""
@@ -231,9 +199,9 @@ class ChunkRun:
     def fail(self, reason: str, *, final: bool = False, planned: bool = False) -> None:
         """End it, and let the driver know why, now or when it comes."""
         if not self._closed:
-            self._failure = {"reason": reason, "final": final, "planned": planned}
+            self.failure = {"reason": reason, "final": final, "planned": planned}
             if (driver := self._processes.driver) is not None:
-                driver.send(pack_json(FAILED, self._failure))
+                driver.send(pack_json(FAILED, self.failure))
         self.close()
 
     def _guarded(self, work: Callable[[], None]) -> None:
@@ -276,7 +244,6 @@ class ChunkRun:
             self._flights = Flights(progress.chunk)
             self._next = progress.end
             self._look_ups.begin(progress.chunk, progress.end)
-            self._last_message = time.monotonic()
             if timed:
                 self._ticks.ask_at_once()
         self._begun, self._open = place, True
@@ -290,15 +257,13 @@ class ChunkRun:
         self.step()
 
     def _is_epoch_over(self) -> bool:
-        if self._asked > 0:
-            return True
-        is_over = self._epoch.is_over(
-            quiet_s=time.monotonic() - self._last_message,
-            has_chunks=self._flights.last != self._begun.chunk,
-            journal_bytes=self._journal.disk_bytes,
-        )
-        return is_over and (
-            self._epoch.is_first or self._epoch.is_full or self._saving.is_granted()
+        epoch = self._epoch
+        return self._asked > 0 or (
+            epoch.is_over(
+                has_chunks=self._flights.last != self._begun.chunk,
+                journal_bytes=self._journal.disk_bytes,
+            )
+            and (epoch.is_first or epoch.is_full or self._saving.is_granted())
         )
 
     def _end_epoch(self) -> None:
@@ -321,7 +286,7 @@ class ChunkRun:
     def _answer(self, number: int) -> None:
         """Let the driver know that what it asked for is done; 0 if it did not ask."""
         if number:
-            self._report(at_once=True)  # it may be about to stop
+            self._reports.tell(self._processes.driver, at_once=True)  # it may be about to stop
             self._processes[DRIVER].send(pack_json(FINISH, number))
 
     # --- chunks go out ---------------------------------------------------------------------------
@@ -333,7 +298,7 @@ class ChunkRun:
         self._guarded(self._step)
 
     def _step(self) -> None:
-        while (self._open or self._direct) and self._has_room():
+        while (self._open or self._direct) and self._flights.has_room(self._pace):
             if self._direct and self._open and self._processes.are_reached(self._begun.chunk):
                 if self._flights.under_way:
                     return  # they reach the partitions before what Spark's shuffle carries
@@ -343,8 +308,7 @@ class ChunkRun:
                     self._end_epoch()
                     return
                 self._epoch.goes_on()
-            left_s = self._left_s()
-            if left_s is None:
+            if (left_s := self._left_s()) is None:
                 return
             if left_s > 0:
                 if self._soon is None:
@@ -360,40 +324,21 @@ class ChunkRun:
     def _look_around(self) -> None:
         """Do regularly what nothing else asks for."""
         self._look = self._loop.call_later(_LOOK_S, self._look_around)
-        self._guarded(self._report)
-        if self._epoch.takes_long():
-            log.warning(
-                "epoch takes long to end",
-                seconds=round(self._epoch.ending_s),
-                reason="Spark has not saved the state: its disk or object store is slow or away, "
-                "or a step is slow",
-                messages="wait" if self._epoch.stands else "are processed meanwhile",
-            )
+        self._guarded(lambda: self._reports.tell(self._processes.driver))
+        self._epoch.warn_if_long()
         self.step()
-
-    def _has_room(self) -> bool:
-        """Whether another chunk may be under way."""
-        flights, pace = self._flights, self._pace
-        return (
-            flights.under_way < pace.chunks
-            and flights.under_way_bytes < pace.under_way_bytes
-            and flights.unpublished < _MOST_UNPUBLISHED
-        )
 
     def _left_s(self) -> float | None:
         """Seconds until the next chunk may go out; None if there is none."""
         waits = self._end > self._next
         if not waits or self._held or self._outbox.full or self._store.writer.is_stuck:
-            self._batch_since = None
+            self._spacing.none_wait()
             return None
-        now = time.monotonic()
-        waiting = self._journal.bytes_beyond(self._next)
-        left_s = self._spacing.left_s(waiting, self._outbox.delivery_times.gap_s)
-        if self._batch_since is None:
-            self._batch_since = now
-        if self._end - self._next < self._pace.batch_messages and not self._asked:
-            left_s = max(left_s, self._batch_since + self._pace.batch_wait_s - now)
-        return left_s
+        return self._spacing.left_s(
+            self._journal.bytes_beyond(self._next),
+            self._outbox.delivery_times.gap_s,
+            fills_batch=self._end - self._next >= self._pace.batch_messages or self._asked > 0,
+        )
 
     @property
     def _end(self) -> int:
@@ -407,18 +352,16 @@ class ChunkRun:
         )
         if not blocks:
             return False
-        self._batch_since = None
-        self._last_message = time.monotonic()
         size = sum(len(block.data) for block in blocks)
         self._spacing.handed_out()
         start, self._next = self._next, blocks[-1].end
         suspect = start < self._resumes.suspect_until
-        direct = self._direct
-        number = self._flights.begin(self._next, size, isolates=suspect, direct=direct)
+        number = self._flights.begin(self._next, size, isolates=suspect, direct=self._direct)
         self._ticks.handed_out(number, blocks)
         self._epoch.handed_out(size)
         self._reports.handed_out(blocks)
-        self._processes.run(Task(number, start, self._next, suspect, direct, gathered(blocks)))
+        messages = gathered(blocks)
+        self._processes.run(Task(number, start, self._next, suspect, self._direct, messages))
         return True
 
     # --- what they led to is published -----------------------------------------------------------
@@ -427,8 +370,7 @@ class ChunkRun:
         """Publish the chunks that all have reported; part of a turn of the log's writer."""
         if self._closed or not self._flights.has_finished():
             return
-        chunks = self._flights.take()
-        finished = time.monotonic()
+        chunks, finished = self._flights.take(), time.monotonic()
         fault("chunks-before-publish")
         assert self._query is not None
         published: list[Tally] = []
@@ -438,9 +380,7 @@ class ChunkRun:
 
         try:
             published.append(self._outbox.publish(self._query, chunks, self._evidence, durable))
-        except Stopped as error:
-            self.fail(str(error), final=True)
-        except LookupError as error:
+        except (Stopped, LookupError) as error:
             self.fail(str(error), final=True)
 
     def _note_published(
@@ -457,14 +397,4 @@ class ChunkRun:
             self._epoch.flows()
         if not self._closed:
             self._ticks.published(chunks[-1].number, tally)
-            self._report()
-
-    def _report(self, *, at_once: bool = False) -> None:
-        """Report to the driver what was published, if it is time or *at_once*."""
-        driver = self._processes.driver
-        if driver is None or not self._reports.is_due(at_once=at_once):
-            return
-        if not (at_once or driver.is_ready()):
-            return  # it stands still
-        if (frame := self._reports.take(at_once=at_once)) is not None:
-            driver.send(frame)
+            self._reports.tell(self._processes.driver)

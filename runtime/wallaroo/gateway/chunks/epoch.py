@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import structlog
+
 from wallaroo.gateway.chunks.pace import Pace
 
 _SAVABLE_S = 5.0
@@ -13,6 +15,8 @@ LONG_S = 10.0
 """Seconds that the end of an epoch may take before the log says so."""
 _FREED_PART = 2
 """An epoch that ends because of the journal frees one part of so many of the journal's share."""
+
+log = structlog.get_logger("wallaroo.gateway")
 
 
 class EpochTimer:
@@ -26,17 +30,18 @@ class EpochTimer:
         >>> now = [0.0]
         >>> epoch = EpochTimer(Pace(epoch_first_s=5, epoch_least_s=30), lambda: now[0])
         >>> epoch.begin()
-        >>> epoch.is_over(quiet_s=1.0, has_chunks=False, journal_bytes=0)  # the first, for practice
+        >>> now[0] = 1.0
+        >>> epoch.is_over(has_chunks=False, journal_bytes=0)  # the first, for practice
         True
         >>> epoch.begin()
-        >>> epoch.is_over(quiet_s=1.0, has_chunks=True, journal_bytes=0)
+        >>> epoch.is_over(has_chunks=True, journal_bytes=0)
         False
-        >>> now[0] = 31.0
-        >>> epoch.is_over(quiet_s=1.0, has_chunks=True, journal_bytes=0)
+        >>> now[0] = 32.0
+        >>> epoch.is_over(has_chunks=True, journal_bytes=0)
         True
         >>> epoch.begin()
         >>> epoch.published(2 * 1024**3)
-        >>> epoch.is_over(quiet_s=0.0, has_chunks=True, journal_bytes=0)
+        >>> epoch.is_over(has_chunks=True, journal_bytes=0)
         True
         >>> epoch.ends()
         >>> epoch.handed_over()  # Spark takes over the changes
@@ -51,7 +56,7 @@ class EpochTimer:
         self._pace = pace
         self._clock = clock
         self._epochs = 0
-        self._began_at = 0.0
+        self._began_at = self._last_message_at = 0.0
         self._handed_bytes = 0
         """Bytes of messages that were handed out in this epoch, at most."""
         self._published_bytes = 0
@@ -74,6 +79,8 @@ class EpochTimer:
         """
         self._epochs += 1
         self._began_at = self._clock()
+        if self.is_first:
+            self._last_message_at = self._began_at
         self._handed_bytes += handed_bytes
         self._ending_since = None
 
@@ -110,11 +117,18 @@ class EpochTimer:
         """Seconds for which the stream has stood still, until now at most."""
         return self.ending_s if self._stood_s is None else self._stood_s
 
-    def takes_long(self) -> bool:
-        """Whether its end takes long, once for each epoch."""
-        is_new = self.ending_s > LONG_S and not self._is_told
-        self._is_told = self._is_told or is_new
-        return is_new
+    def warn_if_long(self) -> None:
+        """Log that its end takes long, once for each epoch."""
+        if self._is_told or self.ending_s <= LONG_S:
+            return
+        self._is_told = True
+        log.warning(
+            "epoch takes long to end",
+            seconds=round(self.ending_s),
+            reason="Spark has not saved the state: its disk or object store is slow or away, "
+            "or a step is slow",
+            messages="wait" if self.stands else "are processed meanwhile",
+        )
 
     @property
     def is_full(self) -> bool:
@@ -124,20 +138,21 @@ class EpochTimer:
     def handed_out(self, size: int) -> None:
         """Note that *size* bytes of messages are handed out."""
         self._handed_bytes += size
+        self._last_message_at = self._clock()
 
     def published(self, size: int) -> None:
         """Note that *size* bytes of outputs and changed entities are published."""
         self._published_bytes += size
 
-    def is_over(self, *, quiet_s: float, has_chunks: bool, journal_bytes: int) -> bool:
+    def is_over(self, *, has_chunks: bool, journal_bytes: int) -> bool:
         """Whether it is time.
 
         Args:
-            quiet_s: Seconds without messages.
             has_chunks: Whether chunks of this epoch have been handed out.
             journal_bytes: Bytes of messages in the journal.
         """
-        pace, age_s = self._pace, self._clock() - self._began_at
+        pace, now = self._pace, self._clock()
+        age_s, quiet_s = now - self._began_at, now - self._last_message_at
         least_s, most_s = pace.epoch_least_s, pace.epoch_most_s
         if self.is_first:
             least_s, most_s = 0.0, pace.epoch_first_s

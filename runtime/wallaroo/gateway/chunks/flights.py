@@ -13,10 +13,13 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from wallaroo.gateway.chunks.pace import Pace
 from wallaroo.gateway.outbox.chunks import FinishedChunk
 from wallaroo.wire.chunk_messages import READER, NextLevel, Report
 from wallaroo.wire.records import Outputs, Tally
 
+_MOST_UNPUBLISHED = 64
+"""Chunks that wait for the disk at most."""
 _Part = tuple[int, int]
 """A level and the role of a process."""
 
@@ -127,6 +130,14 @@ class Flights:
     def unpublished(self) -> int:
         """How many chunks are not published."""
         return len(self._flights) + self._publishing
+
+    def has_room(self, pace: Pace) -> bool:
+        """Whether another chunk may be under way."""
+        return (
+            self.under_way < pace.chunks
+            and self.under_way_bytes < pace.under_way_bytes
+            and self.unpublished < _MOST_UNPUBLISHED
+        )
 
     def begin(
         self, end: int, size: int = 0, *, isolates: bool = False, direct: bool = False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from wallaroo.gateway.chunks.processes import Processes
 from wallaroo.gateway.outbox.chunks import FinishedChunk
-from wallaroo.wire.look_ups import Answers, answer_in, pack_answers
+from wallaroo.wire.chunk_messages import DRIVER
+from wallaroo.wire.look_ups import Answers, answer_in, number_of, pack_answers
 
 
 @dataclass
@@ -25,24 +27,29 @@ class LookUps:
     """The look-ups of one run.
 
     Args:
-        partitions: Number of partitions.
-        answer: Sends a frame to the driver.
+        processes: Its processes.
     """
 
-    def __init__(self, partitions: int, answer: Callable[..., None]) -> None:
-        self._partitions, self._answer = partitions, answer
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
         self._questions: dict[int, _Question] = {}
-        self._published = (0, 0)
-        """The last chunk that is published, and the offset after its last message."""
+        self._published: tuple[int, int] | None = None
+        """The last chunk that is published, and the offset after its last message; None until the
+        first epoch begins."""
 
     def begin(self, chunk: int, end: int) -> None:
         """Note what runs before have published."""
         self._published = chunk, end
 
-    def asked(self, number: int) -> None:
-        """Note that all partitions are asked."""
+    def ask(self, frame: bytes) -> None:
+        """Ask all partitions for entities, if they are there."""
+        number = number_of(frame)
+        if self._published is None or not self._processes.are_there:
+            self._answer(number, None)
+            return
         chunk, end = self._published
         self._questions[number] = _Question({chunk: end})
+        self._processes.ask(frame)
 
     def answered(self, partition: int, frame: bytes) -> None:
         """Take a partition's answer."""
@@ -62,7 +69,10 @@ class LookUps:
 
     def _answer_if_complete(self, number: int) -> None:
         one = self._questions[number]
-        if len(one.frames) == self._partitions and one.newest <= self._published[0]:
+        assert self._published is not None
+        if len(one.frames) == self._processes.partitions and one.newest <= self._published[0]:
             del self._questions[number]
-            answers = Answers([*one.frames.values()], one.ends)
-            self._answer(*pack_answers(number, answers))
+            self._answer(number, Answers([*one.frames.values()], one.ends))
+
+    def _answer(self, number: int, answers: Answers | None) -> None:
+        self._processes[DRIVER].send(*pack_answers(number, answers))

@@ -23,6 +23,7 @@ class Processes:
     """
 
     def __init__(self, partitions: int) -> None:
+        self.partitions = partitions
         self._roles = {READER, DRIVER, *range(partitions)}
         self._peers: dict[int, Peer] = {}
         self._reached: dict[int, int] = {}

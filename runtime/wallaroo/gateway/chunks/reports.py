@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from wallaroo.gateway.chunks.peers import Peer
 from wallaroo.gateway.outbox.chunks import FinishedChunk
 from wallaroo.observability.span import PublicationId
 from wallaroo.wire.chunk_messages import News, Publication, pack_news
@@ -71,16 +72,18 @@ class PublicationReports:
         """Note that an epoch has ended, and that no chunk was handed out for *stood_s* seconds."""
         self._epochs.append(stood_s)
 
-    def is_due(self, *, at_once: bool = False) -> bool:
-        """Whether there is something to report, and it is time or *at_once*."""
-        waits = bool(self._publications or self._epochs)
-        return waits and (at_once or time.monotonic() - self._reported_at >= _EVERY_S)
+    def tell(self, driver: Peer | None, *, at_once: bool = False) -> None:
+        """Tell the *driver*, if it is there, what there is to report and it is time, or *at_once*.
 
-    def take(self, *, at_once: bool = False) -> bytes | None:
-        """A frame for the driver with what there is to report; None if `is_due` is false."""
-        if not self.is_due(at_once=at_once):
-            return None
+        One that stands still is told only *at_once*.
+        """
+        if driver is None or not (self._publications or self._epochs):
+            return
+        if not at_once and (
+            time.monotonic() - self._reported_at < _EVERY_S or not driver.is_ready()
+        ):
+            return
         news = News(self._tally, self._publications, self._epochs)
         self._tally, self._publications, self._epochs = Tally(), [], []
         self._reported_at = time.monotonic()
-        return pack_news(news)
+        driver.send(pack_news(news))

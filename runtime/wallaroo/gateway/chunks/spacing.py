@@ -42,24 +42,39 @@ class Spacing:
     def __init__(self, pace: Pace, clock: Callable[[], float] = time.monotonic) -> None:
         self._pace, self._clock = pace, clock
         self._last = -1.0
+        self._batch_since: float | None = None
+        """When the first message came of those that a batched step waits for."""
         self._saving_s = 0.0
         """Time that a partition takes to save the changes of a chunk, about."""
 
-    def left_s(self, waiting_bytes: int, sinks_s: float = 0.0) -> float:
+    def left_s(
+        self, waiting_bytes: int, sinks_s: float = 0.0, *, fills_batch: bool = True
+    ) -> float:
         """Seconds until the next chunk may be handed out.
 
         Args:
             waiting_bytes: Bytes of messages that wait for it.
             sinks_s: Gap between chunks that slow sinks allow for, in seconds.
+            fills_batch: Whether a batched step need not wait for more of them.
         """
+        now = self._clock()
         gap_s = _SAVING_SHARE * self._saving_s
         if waiting_bytes < self._pace.full_bytes:
             gap_s = max(gap_s, self._pace.gap_s, sinks_s)
-        return max(0.0, self._last + gap_s - self._clock())
+        left_s = max(0.0, self._last + gap_s - now)
+        if self._batch_since is None:
+            self._batch_since = now
+        if not fills_batch:
+            left_s = max(left_s, self._batch_since + self._pace.batch_wait_s - now)
+        return left_s
+
+    def none_wait(self) -> None:
+        """Note that no message waits for the next chunk."""
+        self._batch_since = None
 
     def handed_out(self) -> None:
         """Note that a chunk is handed out."""
-        self._last = self._clock()
+        self._last, self._batch_since = self._clock(), None
 
     def saved(self, seconds: float) -> None:
         """Note how long a partition took to save the changes of a chunk."""

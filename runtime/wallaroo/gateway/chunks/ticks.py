@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wallaroo.gateway.journal.journal import Journal
+from wallaroo.gateway.journal.alarm import Alarm
 from wallaroo.wire.records import TICK_SOURCE, Block, Schedule, Tally
 
 _AT_ONCE = 0
@@ -12,17 +12,17 @@ _AT_ONCE = 0
 
 
 class Ticks:
-    """Asks the journal for ticks, one at a time.
+    """Sets the alarm of the journal, for one tick at a time.
 
     Args:
-        journal: The journal.
+        alarm: The alarm.
     """
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, alarm: Alarm) -> None:
+        self._alarm = alarm
         self._schedule = Schedule()
         self._asked = False
-        """Whether the journal is asked for a tick that is not published."""
+        """Whether it is set for a tick, or was for one that is not published."""
         self._chunk: int | None = None
         """Number of the chunk that has it; None if it is not handed out."""
 
@@ -40,7 +40,7 @@ class Ticks:
         self._schedule.note(tally)
         if self._chunk is not None and number >= self._chunk:
             self._asked, self._chunk = False, None
-        if self._asked and not self._journal.wakes:
+        if self._asked and not self._alarm.is_set:
             return  # a tick is under way: what is due now may not be due after it
         next_ns = self._schedule.next_ns
         if next_ns is not None or self._asked:
@@ -48,4 +48,4 @@ class Ticks:
 
     def _ask(self, at_ns: int | None, *, has_outputs: bool = True) -> None:
         self._asked = at_ns is not None
-        self._journal.wake(at_ns, has_outputs=has_outputs)
+        self._alarm.set(at_ns, has_outputs=has_outputs)

@@ -21,23 +21,18 @@ from wallaroo.gateway.entries import (
     pack_messages,
     pack_noted,
 )
+from wallaroo.gateway.journal.alarm import Alarm
 from wallaroo.gateway.journal.blocks import Blocks
-from wallaroo.gateway.journal.clock import Reading, SteadyClock, Uptime, uptime
+from wallaroo.gateway.journal.clock import SteadyClock, Uptime, uptime
 from wallaroo.gateway.journal.lag import Ahead
 from wallaroo.gateway.journal.openings import Opening, departure, opened_anew
 from wallaroo.gateway.journal.request_keys import KeyedRequest, RequestKeys
 from wallaroo.gateway.journal.stream_positions import StreamName, StreamPosition, StreamPositions
-from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, Waiting, WriteBuffer
+from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached, WriteBuffer
 from wallaroo.gateway.numbering import Numbering
 from wallaroo.gateway.silence import Silence
 from wallaroo.gateway.writer import LogWriter
 from wallaroo.wire.records import TICK_SOURCE, Block
-
-NEVER = (1 << 63) - 1
-"""A time that no clock shows, in nanoseconds since the Unix epoch."""
-_CLOCK_STORED_EVERY_NS = 10_000_000_000
-"""Time, in nanoseconds, after which the clock is stored again."""
-
 
 _AGAIN = {"again": True}
 """Said of messages that were accepted before, under other numbers."""
@@ -80,9 +75,16 @@ class Journal:
         self._ahead = Ahead()
         self.clock = SteadyClock(clock, uptime)
         """The clock by which messages arrive and ticks come."""
-        self._clock_stored: Reading | None = None
-        self._openings: list[Opening] = []
-        self._end = self._written = self._consumed = self._processed = 0
+        self.openings: list[Opening] = []
+        """All openings that a checkpoint may name."""
+        self.end = 0
+        """Offset after the last accepted message."""
+        self.written = 0
+        """Offset after the last message that is written, if perhaps not on disk yet."""
+        self.consumed = 0
+        """Offset up to which messages are consumed."""
+        self.processed = 0
+        """Offset up to which chunks are known to have been published."""
         self._accepted = Counter[int]()
         self._done = Counter[int]()
         """Those of `_accepted` that are processed."""
@@ -96,26 +98,24 @@ class Journal:
         self.silence = Silence(self.clock.now, self._buffer.is_full)
         """For how long sources were held."""
         self._buffer.held = self.silence.held
-        self._wake_ns = NEVER
-        self._wakes_for_outputs = True
+        self.alarm = Alarm(self.clock, self.silence, self._buffer, writer)
+        """When the next tick is to come."""
         self._waits_end = False
 
     # --- recovery --------------------------------------------------------------------------------
 
     def restore(self, tables: Mapping[str, Any]) -> None:
         """Begin with *tables*, as `tables` returned them."""
-        self._openings = [Opening(*one) for one in tables["openings"]]
-        self._end = self._written = tables["end"]
-        self._consumed = tables["consumed"]
+        self.openings = [Opening(*one) for one in tables["openings"]]
+        self.end = self.written = tables["end"]
+        self.consumed = tables["consumed"]
         self._accepted = Counter({int(source): n for source, n in tables["accepted"].items()})
         self._reached = {name: at.encode("latin-1") for name, at in tables["reached"].items()}
         for entry in tables["streams"]:
             self.stream_positions.store(entry)
         for request in tables["requests"]:
             self._request_keys.add(KeyedRequest.from_json(request))
-        self.silence.restore(tables.get("held"))
-        if tables["clock"]:
-            self._clock_stored = Reading(tables["clock"][0], Uptime(*tables["clock"][1:]))
+        self.alarm.restore(tables)
 
     def index(self, entry: Messages, address: int) -> None:
         """Note where the messages of a record are."""
@@ -131,7 +131,7 @@ class Journal:
         """Accept the messages of a record that was found on disk."""
         self._accept(entry)
         self._note_in_memory(entry)
-        self._written = self._end
+        self.written = self.end
 
     def index_noted(self, values: Mapping[str, Any]) -> None:
         """Note what else moves messages."""
@@ -142,18 +142,17 @@ class Journal:
     def replay_noted(self, values: Mapping[str, Any]) -> None:
         """Take over what else a record that was found says."""
         if "clock" in values:
-            self._clock_stored = Reading(values["clock"][0], Uptime(*values["clock"][1:]))
-            self.silence.stored(values.get("held", ()), values["clock"][0])
+            self.alarm.replay(values)
         if "openings" in values:
-            self._openings = [Opening(*one) for one in values["openings"]]
+            self.openings = [Opening(*one) for one in values["openings"]]
         if "consumed" in values:
-            self._consumed = values["consumed"]
+            self.consumed = values["consumed"]
         if "forget" in values:
             self.stream_positions.forget(StreamName(*values["forget"]))
         if "moved" in values:
             end, opening = values["moved"]
-            self._end = self._written = self._consumed = self._processed = end
-            self._openings = [Opening(0, opening)] if opening else []
+            self.end = self.written = self.consumed = self.processed = end
+            self.openings = [Opening(0, opening)] if opening else []
 
     def begin(self, processed: int, end: int = 0) -> None:
         """Begin to accept messages.
@@ -162,29 +161,28 @@ class Journal:
             processed: Offset before which they are published.
             end: Offset after the last one that was ever accepted, if the log lacks it.
         """
-        self.clock.resume(self._clock_stored)
-        self.silence.resume()
-        if max(end, processed) > self._end:  # the last ones are missing, or were damaged
+        self.alarm.begin()
+        if max(end, processed) > self.end:  # the last ones are missing, or were damaged
             self._skip(max(end, processed))
         self.end_reading(processed)
-        self._blocks.consume(self._consumed)
+        self._blocks.consume(self.consumed)
         self._count()
         self.open_anew()
 
     def _count(self) -> None:
         """Count what is on disk, and what of it is not processed."""
         self._buffer.stored_bytes = self._blocks.stored_bytes
-        self._done = self._accepted - self._ahead.begin(self._processed, self._blocks.read)
+        self._done = self._accepted - self._ahead.begin(self.processed, self._blocks.read)
 
     def end_reading(self, processed: int) -> None:
         """Note up to which offset messages are processed, in a journal that is only read."""
-        self._end = self._written = max(self._end, processed)
-        self._processed = max(processed, self._consumed)
+        self.end = self.written = max(self.end, processed)
+        self.processed = max(processed, self.consumed)
 
     def open_anew(self) -> None:
         """Note that the journal is opened to be written."""
-        self._openings = opened_anew(self._openings, self._consumed, self._end)
-        noted = pack_noted(openings=self._openings, names=self._numbering.names)
+        self.openings = opened_anew(self.openings, self.consumed, self.end)
+        noted = pack_noted(openings=self.openings, names=self._numbering.names)
         self._numbering.opened(self._writer.append(NOTED, noted))
 
     def tables(self) -> dict[str, Any]:
@@ -196,16 +194,14 @@ class Journal:
             if "stream" in entry.more:
                 streams.append(entry.more["stream"])
         return {
-            "openings": self._openings,
-            "end": self._written,
-            "consumed": self._consumed,
+            "openings": self.openings,
+            "end": self.written,
+            "consumed": self.consumed,
             "accepted": accepted,
             "reached": {name: at.decode("latin-1") for name, at in self._reached.items()},
             "streams": self.stream_positions.to_json() + streams,
             "requests": self._request_keys.to_json(),
-            "held": self.silence.to_json(),
-            "clock": self._clock_stored
-            and [self._clock_stored.time_ns, *self._clock_stored.uptime],
+            **self.alarm.tables(),
         }
 
     # --- messages come in ------------------------------------------------------------------------
@@ -239,42 +235,23 @@ class Journal:
         taken = self._buffer.take()
         if not taken:
             return
+        streams = self.stream_positions
         for waiting in taken:
-            entry = self._entry(waiting)
+            entry = waiting.entry(self.written, streams)
             parts = pack_messages(entry, waiting.data)
             if entry.more.keys() - {"reached", "held"}:  # somebody waits for an answer
                 address = self._writer.append(MESSAGES, *parts)
             else:
                 address = self._writer.append_lazily(MESSAGES, *parts)
-            self._written = entry.end
+            self.written = entry.end
             self._pending.append(entry)
             self._note_in_memory(entry)
             if entry.messages:
                 self._blocks.add(entry, address)
                 data = bytes(waiting.data)
                 self._blocks.keep(block_of(entry, data))
-        self._store_clock()
+        self.alarm.store()
         self._writer.when_durable(functools.partial(self._note_durable, len(taken)))
-
-    def _entry(self, waiting: Waiting) -> Messages:
-        more: dict[str, Any] = {}
-        if waiting.reached is not None:
-            name, position = waiting.reached
-            more["reached"] = [name, position.decode("latin-1")]
-        if waiting.held:
-            more["held"] = waiting.held
-        if waiting.stream_position is not None:
-            more["stream"] = self.stream_positions.entry(*waiting.stream_position)
-        if waiting.requests:
-            more["requests"] = [request.to_json() for request in waiting.requests]
-        return Messages(
-            waiting.source,
-            waiting.count,
-            self._written,
-            waiting.arrived_ns,
-            len(waiting.data),
-            more,
-        )
 
     def _note_durable(self, count: int) -> None:
         """The next *count* records are on disk."""
@@ -293,9 +270,9 @@ class Journal:
         self._note_room()
 
     def _accept(self, entry: Messages) -> None:
-        if entry.first > self._end:  # damaged ones count for the first source, as does their letter
-            self._accepted[0] += entry.first - self._end
-        self._end = entry.end
+        if entry.first > self.end:  # damaged ones count for the first source, as does their letter
+            self._accepted[0] += entry.first - self.end
+        self.end = entry.end
         if "damaged" in entry.more:
             self._accepted[0] += entry.messages
         elif entry.source != TICK_SOURCE and "again" not in entry.more:
@@ -315,17 +292,6 @@ class Journal:
         for request in entry.more.get("requests", ()):
             self._request_keys.add(KeyedRequest.from_json(request))
 
-    def _store_clock(self, *, at_once: bool = False) -> None:
-        reading = self.clock.read()
-        stored = self._clock_stored
-        if at_once or stored is None or reading.time_ns - stored.time_ns >= _CLOCK_STORED_EVERY_NS:
-            self._clock_stored = reading
-            now = [reading.time_ns, *reading.uptime]
-            held = self.silence.held(TICK_SOURCE, reading.time_ns)
-            self.silence.stored(held, reading.time_ns)
-            noted = {"clock": now, "held": held} if held else {"clock": now}
-            self._writer.append_unsynced(NOTED, pack_noted(**noted))
-
     def _note_stream_gone(self, name: StreamName) -> None:
         self._writer.append_lazily(NOTED, pack_noted(forget=name))
         self._writer.when_durable(lambda: self.stream_positions.gone(name))
@@ -335,7 +301,7 @@ class Journal:
         self.end_waits()
         with self._changed:
             self.gather()
-            self._store_clock(at_once=True)
+            self.alarm.store(at_once=True)
 
     # --- messages go out -------------------------------------------------------------------------
 
@@ -352,7 +318,7 @@ class Journal:
             DamagedLog: They are not as they were written.
         """
         with self._changed:
-            blocks = self._blocks.take(start, self._end if durable else self._written, most_bytes)
+            blocks = self._blocks.take(start, self.end if durable else self.written, most_bytes)
             if blocks:
                 sources = Counter[int]()
                 for block in blocks:
@@ -365,7 +331,7 @@ class Journal:
 
     def bytes_beyond(self, offset: int) -> int:
         """Bytes of the messages in memory that wait to be handed out, from *offset* on, about."""
-        return self._blocks.bytes_beyond(offset, self._written)
+        return self._blocks.bytes_beyond(offset, self.written)
 
     def read(self, start: int, end: int) -> Iterator[Block]:
         """The messages from offset *start* on and before *end*.
@@ -375,10 +341,10 @@ class Journal:
             DamagedLog: They are not as they were written.
         """
         with self._changed:
-            if start < self._consumed:
+            if start < self.consumed:
                 msg = (
                     f"messages from {start} on were requested, "
-                    f"but those before {self._consumed} have been deleted"
+                    f"but those before {self.consumed} have been deleted"
                 )
                 raise LookupError(msg)
             self._writer.flush()
@@ -390,12 +356,12 @@ class Journal:
         Args:
             end: Offset after those that are wanted, which are written; None for all accepted ones.
         """
-        return self._blocks.read(self._processed, self._end if end is None else end)
+        return self._blocks.read(self.processed, self.end if end is None else end)
 
     def note_published(self, end: int) -> None:
         """Note that the outputs of all messages before offset *end* are on disk."""
         with self._changed:
-            self._processed = max(self._processed, end)
+            self.processed = max(self.processed, end)
             while self._handed_out and self._handed_out[0][0] <= end:
                 self._done.update(self._handed_out.popleft()[2])
             if self._ahead.processed(end):
@@ -405,12 +371,12 @@ class Journal:
     def consume(self, end: int) -> None:
         """Delete the messages before offset *end*, soon."""
         with self._changed:
-            if end > self._consumed:
-                self._consumed = end
+            if end > self.consumed:
+                self.consumed = end
                 self._writer.append_unsynced(NOTED, pack_noted(consumed=end))
                 self._writer.wake()
             before = self._blocks.stored_bytes
-            self._blocks.consume(self._consumed)
+            self._blocks.consume(self.consumed)
             self._buffer.note_deleted(before - self._blocks.stored_bytes)
             self._ahead.processed(end)
             self._note_room()
@@ -418,11 +384,11 @@ class Journal:
 
     def _skip(self, end: int) -> None:
         """Let a reading of the clock have the numbers before *end*, which are not given again."""
-        count, now_ns = end - self._end, self.clock.now()
-        entry = Messages(TICK_SOURCE, count, self._end, now_ns, 0, _DAMAGED)
+        count, now_ns = end - self.end, self.clock.now()
+        entry = Messages(TICK_SOURCE, count, self.end, now_ns, 0, _DAMAGED)
         self._blocks.add(entry, self._writer.append(MESSAGES, *pack_messages(entry, b"")))
         self._accept(entry)
-        self._written = end
+        self.written = end
 
     def accept_again(self, kept: Sequence[Block]) -> None:
         """Add messages that were there before, under new numbers."""
@@ -430,72 +396,20 @@ class Journal:
             entry = Messages(
                 block.source,
                 block.messages,
-                self._end,
+                self.end,
                 block.arrived_ns,
                 len(block.data),
                 {**_AGAIN, "held": block.held} if block.held else _AGAIN,
             )
             address = self._writer.append(MESSAGES, *pack_messages(entry, block.data))
             self.index(entry, address)
-            self._end = self._written = entry.end
+            self.end = self.written = entry.end
         self._count()
 
     @property
     def needed_from(self) -> int | None:
         """Address in the log from which on messages are needed; None if none are."""
         return self._blocks.oldest
-
-    # --- time ------------------------------------------------------------------------------------
-
-    def wake(self, at_ns: int | None, *, has_outputs: bool = True) -> None:
-        """Add a tick when the clock shows *at_ns*; None for never.
-
-        Args:
-            at_ns: When, in nanoseconds since the Unix epoch.
-            has_outputs: Whether it or a later one may have outputs.
-        """
-        with self._changed:
-            self._wake_ns = NEVER if at_ns is None else at_ns
-            self._wakes_for_outputs = has_outputs
-            self._writer.wake()
-
-    def tick_if_time(self) -> None:
-        """Add the tick if it is time, and store the clock if it is time for that."""
-        with self._changed:
-            if self.silence.is_watched:
-                self._store_clock()
-            if self.until_tick() == 0.0:
-                self._wake_ns = NEVER
-                self._buffer.add(TICK_SOURCE, 1, b"")
-
-    def until_tick(self) -> float | None:
-        """Seconds until the tick is to be added; None if there is to be none."""
-        with self._changed:
-            if self._wake_ns == NEVER:
-                return None
-            return max(0.0, (self._wake_ns - self.clock.now()) / 1e9)
-
-    def until_turn(self) -> float | None:
-        """Seconds until `tick_if_time` has something to do; None for never."""
-        with self._changed:
-            times = [self.until_tick(), self._until_stored() if self.silence.is_watched else None]
-            return min((at for at in times if at is not None), default=None)
-
-    def _until_stored(self) -> float:
-        """Seconds until the clock is stored even if no message arrives."""
-        since_ns = 0 if self._clock_stored is None else self._clock_stored.time_ns
-        return max(0.0, (since_ns + _CLOCK_STORED_EVERY_NS - self.clock.now()) / 1e9)
-
-    @property
-    def wakes(self) -> bool:
-        """Whether a tick is scheduled."""
-        return self._wake_ns < NEVER
-
-    @property
-    def waits_for_time(self) -> bool:
-        """Whether a tick is scheduled, and it or a later one may have outputs."""
-        with self._changed:
-            return self.wakes and self._wakes_for_outputs
 
     # --- what it knows ---------------------------------------------------------------------------
 
@@ -521,12 +435,7 @@ class Journal:
     @property
     def opening(self) -> str:
         """Random name of this opening: offsets belong to the journal that returned them."""
-        return self._openings[-1].name
-
-    @property
-    def openings(self) -> list[Opening]:
-        """All openings that a checkpoint may name."""
-        return list(self._openings)
+        return self.openings[-1].name
 
     def check(self, offset: int, opening: str | None) -> None:
         """Refuse an offset of another journal.
@@ -538,7 +447,7 @@ class Journal:
         Raises:
             LookupError: This journal does not have the messages before *offset*.
         """
-        departs = departure(self._openings, self._end, offset, opening)
+        departs = departure(self.openings, self.end, offset, opening)
         if departs is not None:
             msg = (
                 f"the messages before {offset} are processed, and this journal has those before "
@@ -547,29 +456,9 @@ class Journal:
             raise LookupError(msg)
 
     @property
-    def end(self) -> int:
-        """Offset after the last accepted message."""
-        return self._end
-
-    @property
-    def written(self) -> int:
-        """Offset after the last message that is written, if perhaps not on disk yet."""
-        return self._written
-
-    @property
-    def consumed(self) -> int:
-        """Offset up to which messages are consumed."""
-        return self._consumed
-
-    @property
-    def processed(self) -> int:
-        """Offset up to which chunks are known to have been published."""
-        return self._processed
-
-    @property
     def backlog(self) -> int:
         """Messages that are accepted and not yet processed."""
-        return max(0, self._end - self._processed)
+        return max(0, self.end - self.processed)
 
     @property
     def disk_bytes(self) -> int:
@@ -586,13 +475,13 @@ class Journal:
         """Unprocessed messages of each source, and seconds that the first has waited."""
         with self._changed:
             backlog = dict(self._accepted - self._done)
-            if self._end <= self._processed:
+            if self.end <= self.processed:
                 return backlog, 0.0
             now_ns = self.clock.now()
             if self._handed_out:
                 first_ns = self._handed_out[0][1]
             else:
-                block = next(self._blocks.read(self._processed, self._end), None)
+                block = next(self._blocks.read(self.processed, self.end), None)
                 first_ns = now_ns if block is None else block.arrived_ns
             return backlog, max(0.0, (now_ns - first_ns) / 1e9)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from wallaroo.gateway.entries import Messages
 from wallaroo.gateway.journal.lag import Ahead
 from wallaroo.gateway.journal.request_keys import KeyedRequest
-from wallaroo.gateway.journal.stream_positions import StreamPosition
+from wallaroo.gateway.journal.stream_positions import StreamPosition, StreamPositions
 from wallaroo.wire.records import Held
 
 _GATHER_BYTES = 256 * 1024
@@ -89,6 +90,20 @@ class Waiting:
             and now_ns - self.arrived_ns <= _GATHER_NS
             and len(self.data) <= _GATHER_BYTES
         )
+
+    def entry(self, first: int, streams: StreamPositions) -> Messages:
+        """What the log says of it, with the offset of its *first* message."""
+        more: dict[str, Any] = {}
+        if self.reached is not None:
+            name, position = self.reached
+            more["reached"] = [name, position.decode("latin-1")]
+        if self.held:
+            more["held"] = self.held
+        if self.stream_position is not None:
+            more["stream"] = streams.entry(*self.stream_position)
+        if self.requests:
+            more["requests"] = [request.to_json() for request in self.requests]
+        return Messages(self.source, self.count, first, self.arrived_ns, len(self.data), more)
 
 
 class WriteBuffer:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from zlib import crc32
 
-from wallaroo.gateway.log.disk import Disk, content, write_all
+from wallaroo.gateway.log.batch import Batch
+from wallaroo.gateway.log.disk import Disk, content
+from wallaroo.gateway.log.files import SegmentFiles
 from wallaroo.gateway.log.kept import Keep, KeptSegments
 from wallaroo.gateway.log.records import (
     ANY,
@@ -20,10 +21,9 @@ from wallaroo.gateway.log.records import (
     SNAPSHOT,
     DamagedLog,
     Extent,
-    NoRoom,
+    Part,
     Record,
     Walk,
-    is_no_room,
 )
 from wallaroo.gateway.log.recovery import Recovery, Skip
 from wallaroo.gateway.log.search import damage_at
@@ -32,39 +32,20 @@ from wallaroo.gateway.log.segments import (
     NAME_BYTES,
     Head,
     Segment,
-    new_spare,
     segment_file,
 )
 from wallaroo.system.failpoints import fault
-
-Part = bytes | bytearray | memoryview
-"""A part of a payload; a `memoryview` is one of single bytes."""
 
 SEGMENT_BYTES = 64 * 1024**2
 """Length of a segment, roughly."""
 _COPIED_BYTES = 4096
 """Payloads up to this length are copied, as many buffers cost more than one that is longer."""
-_MOST_BUFFERS = 512
-"""Buffers that one call writes; the system takes 1,024."""
 _READ_BYTES = 1024**2
 """How much is read at once of records that follow each other."""
 _FIRST_READ_BYTES = 4096
 """How much is read of a single record at first."""
-_MOST_SPARE = 2
-"""A file that is that many times as long as a segment is not kept for another one."""
 _SNAPSHOTS = 2
 """A segment is at least that many times as long as the snapshot in it."""
-
-
-@dataclasses.dataclass(slots=True)
-class _Batch:
-    """Records of one segment that are yet to be written."""
-
-    segment: Segment
-    at: int
-    """Where in the file they begin."""
-    buffers: list[Part] = dataclasses.field(default_factory=list)
-    length: int = 0
 
 
 class Log:
@@ -120,15 +101,15 @@ class Log:
         self._snapshot = snapshot
         self._segment_bytes = segment_bytes
         self._disk = disk or Disk()
-        self.kept = KeptSegments(self._disk, directory, keep, self._remove)
+        self._files = SegmentFiles(self._disk, directory, segment_bytes)
+        self.kept = KeptSegments(self._disk, directory, keep, self._files.remove)
         self._segments: list[Segment] = []
-        self._queue: deque[_Batch] = deque()
+        self._queue: deque[Batch] = deque()
         # address up to which records are appended to the last segment
         self._limit = -1
         self._chain = 0
         self._written_end = 0
         self._current: Segment | None = None
-        self._spare: Path | None = None
         self._reader: tuple[Segment, int] | None = None
         self._syncing: dict[int, int] = {}
         self._ended: set[int] = set()
@@ -170,7 +151,7 @@ class Log:
         if self._segments:
             last = self._segments[-1]
             self._current = last
-            self._queue.append(_Batch(last, self._place(last, self.end)))
+            self._queue.append(Batch(last, self._place(last, self.end)))
             if self.next > last.head.first:
                 self._set_limit(recovery.snapshot_bytes)
             self.kept.find(self._segments[0].head)
@@ -212,7 +193,7 @@ class Log:
             if batch.segment.descriptor < 0:
                 self._begin(batch.segment)
             if batch.length:
-                self._write(batch)
+                batch.write(self._disk)
             if len(queue) == 1:
                 break
             queue.popleft()
@@ -361,7 +342,7 @@ class Log:
             if self.kept:
                 self.kept.add(segment.file)
             else:
-                self._remove(segment.file)
+                self._files.remove(segment.file)
             fault("log-released")
 
     def close(self) -> None:
@@ -393,7 +374,7 @@ class Log:
             head = Head(self.name, self.next, self.end, *before, self._chain)
             segment = Segment(segment_file(self._directory, self.next), head)
             self._segments.append(segment)
-            self._queue.append(_Batch(segment, HEAD_BYTES))
+            self._queue.append(Batch(segment, HEAD_BYTES))
         begin = self._put(SNAPSHOT, parts, sum(map(len, parts)))
         self._set_limit(self.end - begin)
 
@@ -430,41 +411,12 @@ class Log:
         if self._current is not None and self.durable < self.written:
             self._disk.fdatasync(self._current.descriptor)
             self.durable = self.written
-        descriptor = self._new_file(segment)
-        self._disk.sync_directory(self._directory)
+        descriptor = self._files.make(segment)
         if self._current is not None:
             self._end(self._current)
         segment.descriptor = descriptor
         self._current = segment
         fault("log-segment-begins")
-
-    def _new_file(self, segment: Segment) -> int:
-        """Write the head of a segment to a file, and give it its name; returns its descriptor."""
-        descriptor = -1
-        # no record of an earlier segment may seem to be its first one
-        head = segment.head.pack() + bytes(HEADER.size)
-        try:
-            if self._spare is None:
-                spare = new_spare(self._directory)
-                descriptor = self._disk.create(spare)
-                self._spare = spare
-            else:
-                descriptor = self._disk.open(self._spare, writable=True)
-            write_all(self._disk, descriptor, head, 0)
-            self._disk.fdatasync(descriptor)
-            self._disk.rename(self._spare, segment.file)
-        except OSError as error:
-            if descriptor >= 0:
-                self._disk.close(descriptor)
-            if not is_no_room(error):
-                raise
-            # what is in it after a failed sync is unknown
-            if self._spare is not None:
-                self._disk.unlink(self._spare)
-                self._spare = None
-            raise NoRoom(error.errno, error.strerror, str(segment.file)) from error
-        self._spare = None
-        return descriptor
 
     def _end(self, segment: Segment) -> None:
         """Close a segment to which nothing is written any more, now or after its last sync."""
@@ -474,24 +426,6 @@ class Log:
         else:
             self._disk.close(segment.descriptor)
         segment.descriptor = -1
-
-    def _write(self, batch: _Batch) -> None:
-        """Write a batch; if there is no room, all of it can be written again."""
-        pwritev, descriptor, at = self._disk.pwritev, batch.segment.descriptor, batch.at
-        buffers: list[Part] = batch.buffers
-        try:
-            if len(buffers) <= _MOST_BUFFERS:
-                done = pwritev(descriptor, buffers, at)
-                if done == batch.length:
-                    return
-                at, buffers = at + done, _behind(buffers, done)
-            while buffers:
-                done = pwritev(descriptor, buffers[:_MOST_BUFFERS], at)
-                at, buffers = at + done, _behind(buffers, done)
-        except OSError as error:
-            if not is_no_room(error):
-                raise
-            raise NoRoom(error.errno, error.strerror, str(batch.segment.file)) from error
 
     def _place(self, segment: Segment, address: int) -> int:
         return address - segment.head.address + HEAD_BYTES
@@ -533,38 +467,3 @@ class Log:
         for _ in walk:
             pass
         return damage_at(segment.file, extent, walk.at, walk.number)
-
-    def _remove(self, file: Path) -> None:
-        """Remove the file of the oldest segment, or keep it for one that is going to begin.
-
-        Its name is gone for good before it is written to, and before that of the next one goes.
-        """
-        descriptor = self._disk.open(file)
-        try:
-            # a segment that is being scanned must stay as it is
-            if (
-                self._spare is None
-                and self._disk.size(descriptor) <= _MOST_SPARE * self._segment_bytes
-                and self._disk.lock(descriptor, shared=False)
-            ):
-                self._spare = new_spare(self._directory)
-                self._disk.rename(file, self._spare)
-            else:
-                self._disk.unlink(file)
-            self._disk.sync_directory(self._directory)
-        finally:
-            self._disk.close(descriptor)
-
-
-def _behind(buffers: list[Part], done: int) -> list[Part]:
-    """What is left of *buffers* after their first *done* bytes.
-
-    Example:
-        >>> [bytes(part) for part in _behind([b"abc", b"def", b"ghi"], 4)]
-        [b'ef', b'ghi']
-    """
-    for index, part in enumerate(buffers):
-        if done < len(part):
-            return [memoryview(part)[done:], *buffers[index + 1 :]]
-        done -= len(part)
-    return []

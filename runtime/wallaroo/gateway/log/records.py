@@ -49,6 +49,10 @@ _WITHOUT = "their bytes are kept as dead letters, and the application resumes wi
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
+Part = bytes | bytearray | memoryview
+"""A part of a payload; a `memoryview` is one of single bytes."""
+
+
 class Record(NamedTuple):
     """A record of the log.
 

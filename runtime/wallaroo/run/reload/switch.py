@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
-from wallaroo.errors import ApplicationError, UsageError, WallarooError
+from wallaroo.engine.realtime.running import RunningEngine
+from wallaroo.errors import ApplicationError, UsageError
 from wallaroo.loading.frozen_code import FrozenCode
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
+from wallaroo.run.reload.running_code import Refused, RunningCode
 from wallaroo.system.restarts import Restart
 
 _TRIAL_S = 60.0
@@ -21,10 +24,6 @@ _TRIAL_S = 60.0
 ADVICE = "the previous code stays in use; correct the new code and save it again"
 
 log = structlog.get_logger("wallaroo")
-
-
-class Refused(WallarooError):
-    """Other code is refused; the run continues with the previous code."""
 
 
 def code_problem(application: ApplicationRef, master: str) -> str | None:
@@ -36,6 +35,16 @@ def code_problem(application: ApplicationRef, master: str) -> str | None:
     return None
 
 
+def frozen(
+    application: ApplicationRef, files: Mapping[str, bytes], scratch: Path
+) -> ApplicationRef:
+    """*application*, imported from *files*, by a file in *scratch*, whatever its directory has."""
+    assert application.directory is not None
+    file = scratch / f"code-{uuid.uuid4()}"
+    FrozenCode(application.directory, files).write(file)
+    return replace(application, code=file)
+
+
 class CodeSwitch:
     """Lets a run go on with other code.
 
@@ -44,31 +53,25 @@ class CodeSwitch:
 
     Args:
         application: What the run imports now.
+        code: The code that its parts have.
+        engine: Its engine.
         scratch: Directory for files that processes of the run read.
         load: Imports the application of a reference in this process.
-        go_on: Lets the run go on with another application, or raises `Refused`.
-        is_proven: Returns whether an epoch has ended since.
-        restarts: Returns the last restarts of the query after failures.
-        undo: Undoes what `go_on` has noted of the state, before the run goes back.
     """
 
     def __init__(
         self,
         application: ApplicationRef,
+        code: RunningCode,
+        engine: RunningEngine,
         scratch: Path,
         load: Callable[[ApplicationRef], Application],
-        go_on: Callable[[ApplicationRef, Application], None],
-        is_proven: Callable[[], bool],
-        restarts: Callable[[], Sequence[Restart]],
-        undo: Callable[[], None],
     ) -> None:
-        self._scratch, self._restarts, self._undo = scratch, restarts, undo
+        self._code, self._engine, self._scratch, self._load = code, engine, scratch, load
         self._restarts_before: Sequence[Restart] = ()
         """Those from before the last switch."""
         self._until = 0.0
         """When the trial of the present code ends, by the clock that does not run backwards."""
-        self._load, self._go_on, self._is_proven = load, go_on, is_proven
-        self._number = 0
         self._before: ApplicationRef | None = None
         """What the run has imported before, until the present code is proven."""
         self.application = application
@@ -79,7 +82,7 @@ class CodeSwitch:
     @property
     def is_on_trial(self) -> bool:
         """Whether the present code may still turn out not to work."""
-        if self._before is not None and self._is_proven():
+        if self._before is not None and self._engine.has_ended_epoch:
             self._before = None
         return self._before is not None
 
@@ -88,7 +91,7 @@ class CodeSwitch:
 
         A query that has failed once would be started again; with other code, that is enough.
         """
-        if (restarts := self._restarts()) and restarts != self._restarts_before:
+        if (restarts := self._engine.restarts()) and restarts != self._restarts_before:
             return restarts[-1].reason
         if time.monotonic() > self._until:
             return (
@@ -107,10 +110,10 @@ class CodeSwitch:
         Raises:
             RuntimeFailure: The run cannot go on at all.
         """
-        reference = self.frozen(application, files)
-        self._restarts_before = self._restarts()
+        reference = frozen(application, files, self._scratch)
+        self._restarts_before = self._engine.restarts()
         try:
-            self._go_on(reference, self._loaded(reference))
+            self._code.change(reference, self._loaded(reference))
         except Refused as refused:
             with contextlib.suppress(ApplicationError, UsageError):
                 self._load(self.application)  # for look-ups of state
@@ -135,22 +138,14 @@ class CodeSwitch:
             return failure
         assert self._before is not None
         before, self._before = self._before, None
-        self._undo()
+        self._code.restore_classes()
         try:
-            self._go_on(before, self._loaded(before))
+            self._code.change(before, self._loaded(before))
         except Refused as refused:
             return f"{found}; and the code before does not work any more: {refused}"
         self.application, self.failure = before, found
         log.error("gone back to the previous code", reason=found)
         return None
-
-    def frozen(self, application: ApplicationRef, files: Mapping[str, bytes]) -> ApplicationRef:
-        """*application*, imported from *files* whatever is in its directory by then."""
-        assert application.directory is not None
-        self._number += 1
-        file = self._scratch / f"code-{self._number}"
-        FrozenCode(application.directory, files).write(file)
-        return replace(application, code=file)
 
     def _loaded(self, reference: ApplicationRef) -> Application:
         """The application of *reference*.
