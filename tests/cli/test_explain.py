@@ -340,6 +340,12 @@ def test_what_is_archived_is_read_by_all_commands(
     asked = ["replay", app, str(tmp_path / "again"), *options, "--archive", str(archive)]
     done = CliRunner().invoke(main, asked)
     assert "20 messages run again" in done.stderr
+    asked = ["rehearse", app, *options]
+    assert "outputs are not compared" in CliRunner().invoke(main, asked).stdout
+    ways: list[list[str]] = [asked, ["shadow", app, *options, "--for", "0.1"]]
+    for way in ways:
+        done = CliRunner().invoke(main, [*way, "--archive", str(archive)])
+        assert f"sink '{SOURCE}': 20 outputs the same" in done.stdout
     asked = ["log", str(state), "--kind", "published", "--archive", str(archive)]
     assert len(CliRunner().invoke(main, asked).stdout.splitlines()) == 20
     refused = CliRunner().invoke(main, [*asked, "--archive", str(tmp_path / "none")])

@@ -53,9 +53,10 @@ class Shadow:
 
     def _run(self) -> None:
         application = application_without_addresses(str(APPS / "word_count"), ())
-        with followed(self._state / LOG, self._waits) as records:
+        with followed(self._state / LOG, self._waits) as records_since:
             beginning = committed_state(application, self._state)
             assert beginning is not None
+            records = records_since(beginning.offset)
             self.rehearsal = Rehearsal(application, records, beginning)
             self._pinned.set()
             for _ in self.rehearsal:

@@ -84,7 +84,8 @@ def replay(
         kept: list[Arrival] = []
         """The first and the last message in the log."""
         beginning = committed_state(application, snapshot)
-        found = Replay(application, read_log(log, archive=archive), beginning=beginning)
+        records = read_log(log, archive=archive, beginning=beginning)
+        found = Replay(application, records, beginning=beginning)
 
         def counts_here(arrival: Arrival) -> bool:
             is_early = begin is not None and begin.is_after(arrival)

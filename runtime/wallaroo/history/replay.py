@@ -167,7 +167,8 @@ class Replay:
         if (begins := self.publications.begins or 0) > beginning.offset:
             msg = (
                 f"the log has messages from offset {begins:,} on, and the state to begin with ends "
-                f"before offset {beginning.offset:,}; --keep-messages-gib keeps more of the log"
+                f"before offset {beginning.offset:,}; --archive reads what the run has archived, "
+                "and --keep-messages-gib of the run keeps more of the log"
             )
             raise UsageError(msg)
         self._has_begun = True
