@@ -13,7 +13,7 @@ from typing import NamedTuple, TextIO
 import click
 
 from wallaroo.cli.changes import change_json, change_lines
-from wallaroo.cli.option_types import MOMENT
+from wallaroo.cli.option_types import MOMENT, WithOptionalArgument
 from wallaroo.cli.options import CALL_LIMIT, READ_ARCHIVE, STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import log_of_application, read_log
 from wallaroo.dataflow.look_ups import is_written
@@ -51,17 +51,6 @@ _Read = Callable[..., Iterable[Record]]
 """Reads the log, up to the record with a number if one is given."""
 
 
-class _Command(click.Command):
-    """A command with an optional argument before those of the application."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse *args*; those behind `--` are the application's, whatever is missing before."""
-        end = args.index("--") if "--" in args else len(args)
-        left = super().parse_args(ctx, args[:end])
-        ctx.params["app_args"] += tuple(args[end + 1 :])
-        return left
-
-
 class _Asked(NamedTuple):
     """What is to be explained."""
 
@@ -80,7 +69,7 @@ class _Asked(NamedTuple):
         return f"{of} up to {self.at.shown()}" if self.at else of
 
 
-@click.command(cls=_Command)
+@click.command(cls=WithOptionalArgument)
 @click.argument("app")
 @click.argument("key", required=False)
 @STATE_DIR_OF_APP

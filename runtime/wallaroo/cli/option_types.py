@@ -1,4 +1,4 @@
-"""Types of option values, for click."""
+"""Types of option values and of arguments, for click."""
 
 from __future__ import annotations
 
@@ -85,6 +85,17 @@ class NumberType(click.FloatRange):
         if not number <= _MOST:  # or it is NaN
             self.fail(f"{value!r} is not a number up to {_MOST:,}", param, ctx)
         return number
+
+
+class WithOptionalArgument(click.Command):
+    """A command with an optional argument before those of the application."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse *args*; those behind `--` are the application's, whatever is missing before."""
+        end = args.index("--") if "--" in args else len(args)
+        left = super().parse_args(ctx, args[:end])
+        ctx.params["app_args"] += tuple(args[end + 1 :])
+        return left
 
 
 class TextType(click.ParamType):  # type: ignore[type-arg]

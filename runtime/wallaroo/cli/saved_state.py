@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,7 @@ def read_log(
     archive: Path | None = None,
     beginning: Committed | None = None,
     quiet: bool = False,
-) -> Iterator[Record]:
+) -> Generator[Record, None, None]:
     """The records of a log, with progress on the terminal unless *quiet*; see `records`.
 
     Args:
