@@ -312,6 +312,12 @@ def test_a_dead_letter_says_how_its_key_is_explained(tmp_path: Path) -> None:
     assert "word totals['z'] (new) .word_totals['zebra'] + 1" in done.stdout
 
 
+def test_a_key_may_look_like_an_option(counted: Path) -> None:
+    for key in ("-5", "-1.5", "'-x'"):
+        assert f"no change of an entity with the key {key!r}" in explain(counted, key).stderr
+    assert "No such option '--statt'" in explain(counted, "z", "--statt", "x").stderr
+
+
 def test_what_is_archived_is_read_by_all_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

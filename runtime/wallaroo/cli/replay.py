@@ -14,7 +14,7 @@ from wallaroo.cli.replay_targets import targets
 from wallaroo.cli.saved_state import committed_state, log_of_application, read_log
 from wallaroo.errors import UsageError
 from wallaroo.history.changes import Arrival
-from wallaroo.history.moments import Moment, shown_time
+from wallaroo.history.moments import Moment
 from wallaroo.history.replay import Replay
 from wallaroo.run.user_output import (
     empty_stdin,
@@ -22,7 +22,7 @@ from wallaroo.run.user_output import (
     reported_exits,
     reserved_stdout,
 )
-from wallaroo.system.printable import counted, printable
+from wallaroo.system.printable import counted, printable, shown_time
 from wallaroo.system.private_files import private_files
 
 

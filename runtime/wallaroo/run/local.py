@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 from rich.console import Console
 
+from wallaroo.dashboard.explaining import Explaining
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.user_logs import UserLogs
@@ -130,7 +131,9 @@ class LocalRun(Lifecycle):
             Claim(state, gateway.location, lease, place, replaces=settings.accept_lost_journal),
         )
         self._stack.callback(self._stop_engine)
-        self._shown = dashboard = self._serve_dashboard(application, gateway.location)
+        self._shown = dashboard = self._serve_dashboard(
+            application, gateway.location, self._explaining
+        )
         if dashboard is not None:
             self._show_live(application, dashboard)
         status = self.status()
@@ -281,6 +284,10 @@ class LocalRun(Lifecycle):
             if self._gateway.failure is None:
                 raise
             raise RuntimeFailure(self._gateway.failure) from error
+
+    def _explaining(self) -> Explaining:
+        archive = self._settings.traffic.journal.archive
+        return Explaining.of(self._switch.application, self._state_dir, archive, is_here=True)
 
     def _show_live(self, application: Application, dashboard: DashboardServer) -> None:
         console = Console(stderr=True)
