@@ -142,6 +142,7 @@ def test_options_that_exclude_each_other_are_refused(counted: Path) -> None:
         ((), "name a KEY, or give --output SINK:NUMBER or --late"),
         (("z", *output), "--output takes the place of KEY"),
         ((*output, "--at", "1"), "--output takes the place of KEY"),
+        ((*output, "--snapshot", "s"), "--output takes the place of KEY"),
         ((*output, "--debug"), "--debug need a KEY"),
         (("--late", "--with-app", "x"), "--with-app and --debug need a KEY"),
         (("--late",), f"the log in {counted / LOG} has no late message"),

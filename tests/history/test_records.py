@@ -154,6 +154,17 @@ def test_what_runs_from_a_checkpoint_reads_no_more_of_the_archive_than_it_needs(
         way(archived, archived.checkpoints[0])
 
 
+def test_a_key_is_explained_from_a_checkpoint_on(tmp_path: Path) -> None:
+    archived = Archived(tmp_path)
+    beginning = archived.checkpoints[-3]
+    found = records(archived.log, archive=archived.archive, since=beginning.offset)
+    explanation = Explanation(totals(), found, "ada", beginning=beginning)
+    first, *others = explanation
+    assert len(others) == 3
+    assert first.before["sum"] == ROUNDS - 2 + sum(range(ROUNDS - 2))
+    assert not explanation.lacks
+
+
 @pytest.mark.parametrize("way", [Archived.rehearsed, Archived.shadowed])
 def test_the_archive_is_left_alone_if_what_is_kept_goes_back_far_enough(
     tmp_path: Path, way: Callable[..., Rehearsal]

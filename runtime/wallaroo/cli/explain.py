@@ -14,9 +14,10 @@ import click
 
 from wallaroo.cli.changes import change_json, change_lines
 from wallaroo.cli.option_types import MOMENT, WithOptionalArgument
-from wallaroo.cli.options import CALL_LIMIT, READ_ARCHIVE, STATE_DIR_OF_APP
-from wallaroo.cli.saved_state import log_of_application, read_log
+from wallaroo.cli.options import CALL_LIMIT, READ_ARCHIVE, SNAPSHOT, STATE_DIR_OF_APP
+from wallaroo.cli.saved_state import committed_state, log_of_application, read_log
 from wallaroo.dataflow.look_ups import is_written
+from wallaroo.engine.stored import Committed
 from wallaroo.errors import UsageError
 from wallaroo.gateway.log.records import Record
 from wallaroo.history.changes import Change
@@ -34,7 +35,7 @@ from wallaroo.system.printable import counted, printable
 
 _LACKS = (
     "note: the log does not go back to the first messages, so what was before its first change of "
-    "an entity is not known; --keep-messages-gib keeps more of it"
+    "an entity is not known, unless --archive or --snapshot has it; --keep-messages-gib keeps more"
 )
 _LATE_MISSING = (
     "note: {} more came too late and cannot be shown: the entity was there before the log begins, "
@@ -57,6 +58,7 @@ class _Asked(NamedTuple):
     key: str | None
     state: str | None
     at: Moment | None
+    beginning: Committed | None
 
     def has(self, change: Change) -> bool:
         """Whether *change* is before the moment that was given, if one was."""
@@ -66,7 +68,8 @@ class _Asked(NamedTuple):
 
     def __str__(self) -> str:
         of = "" if self.key is None else f" of an entity with the key {self.key!r}"
-        return f"{of} up to {self.at.shown()}" if self.at else of
+        since = f" from offset {self.beginning.offset:,} on" if self.beginning else ""
+        return f"{of}{since} up to {self.at.shown()}" if self.at else f"{of}{since}"
 
 
 @click.command(cls=WithOptionalArgument)
@@ -74,6 +77,7 @@ class _Asked(NamedTuple):
 @click.argument("key", required=False)
 @STATE_DIR_OF_APP
 @READ_ARCHIVE
+@SNAPSHOT
 @click.option("--state", metavar="NAME", help="Name of the state.  [default: all with the key]")
 @click.option(
     "--output",
@@ -119,6 +123,7 @@ def explain(
     key: str | None,
     state_dir: Path | None,
     archive: Path | None,
+    snapshot: Path | None,
     state: str | None,
     output: str | None,
     late: bool,
@@ -152,7 +157,7 @@ def explain(
       wallaroo explain apps/word_count z --with-app new/word_count
       wallaroo explain apps/word_count --output "Split and Count:1200"
     """  # noqa: D301  (click reads \b)
-    _check_together(key, output, state, at, late=late, reruns=other is not None or debug)
+    _check_together(key, output, state, at, snapshot, late=late, reruns=other is not None or debug)
     with reported_exits(), ExitStack() as stack:
         write: TextIO = sys.stdout
         if not debug:  # the debugger reads and writes, too
@@ -164,18 +169,21 @@ def explain(
             names = ", ".join(map(repr, application.partitions))
             msg = f"there is no state {state!r}; the application has {names or 'none'}"
             raise UsageError(msg)
-        asked = _Asked(key, state, at)
-        read = partial(read_log, directory, archive=archive, quiet=debug)
+        beginning = committed_state(application, snapshot)
+        asked = _Asked(key, state, at, beginning)
+        read = partial(read_log, directory, archive=archive, beginning=beginning, quiet=debug)
         if output is not None:
             found = _of_output(application, read, output, most)
         elif late:
-            found = _of_late(application, read, directory, asked, most)
+            late_messages = LateMessages(application, read(), state, beginning)
+            found = _of_late(late_messages, directory, asked, most)
         else:
             explanation = Explanation(
                 application,
                 read(),
                 str(key),
                 state,
+                beginning=beginning,
                 is_other=other is not None,
                 debugs=(lambda one: at is None or at.offset in {None, one.offset})
                 if debug
@@ -204,6 +212,7 @@ def _check_together(
     output: str | None,
     state: str | None,
     at: Moment | None,
+    snapshot: Path | None,
     *,
     late: bool,
     reruns: bool,
@@ -215,8 +224,8 @@ def _check_together(
     """
     if key is None and output is None and not late:
         msg = "name a KEY, or give --output SINK:NUMBER or --late"
-    elif output is not None and (key is not None or state or at or late):
-        msg = "--output takes the place of KEY; omit KEY, --state, --at and --late"
+    elif output is not None and (key is not None or state or at or late or snapshot):
+        msg = "--output takes the place of KEY; omit KEY, --state, --at, --late and --snapshot"
     elif reruns and (output is not None or late):
         msg = "--with-app and --debug need a KEY, without --output and --late, which show keys"
     else:
@@ -236,11 +245,8 @@ def _of_key(explanation: Explanation, directory: Path, asked: _Asked, most: int)
     return _Found(latest, [*notes, _LACKS] if explanation.lacks else notes)
 
 
-def _of_late(
-    application: Application, read: _Read, directory: Path, asked: _Asked, most: int
-) -> _Found:
+def _of_late(messages: LateMessages, directory: Path, asked: _Asked, most: int) -> _Found:
     """What came too late."""
-    messages = LateMessages(application, read(), asked.state)
     of_key = (
         change
         for change in messages
