@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -109,6 +110,72 @@ def test_a_debugger_stops_where_a_function_gets_the_entity(
     assert ("offset 2  " in done.stdout) == (code == 0)
 
 
+DEBUGPY = """
+import sys
+
+import pydevd
+
+
+def listen(address):
+    if address[1] == 1:
+        raise RuntimeError("Permission denied")
+    return address[0], 5678
+
+
+def wait_for_client():
+    print("attached", file=sys.stderr)
+
+
+def trace_this_thread(on):
+    assert not on
+
+
+def is_client_connected():
+    return True
+"""
+PYDEVD = """
+import sys
+
+
+def settrace(stop_at_frame, **_options):
+    code = stop_at_frame.f_code
+    print("stops in", code.co_name, dict(stop_at_frame.f_locals)["word"], file=sys.stderr)
+"""
+
+
+def test_a_debugger_may_attach(counted: Path, tmp_path: Path) -> None:
+    def debugged(port: str, *options: str) -> subprocess.CompletedProcess[str]:
+        asked = ["explain", str(WORD_COUNT), "z", "--debug-port", port, *options]
+        return subprocess.run(
+            [sys.executable, "-m", "wallaroo", *asked, "--state-dir", str(counted)],
+            env=os.environ | {"PYTHONPATH": f"{package}:{os.environ.get('PYTHONPATH', '')}"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "debugpy.py").write_text("raise ImportError")
+    missing = debugged("0")
+    told = "--debug-port requires debugpy: install it with `pip install debugpy`"
+    assert (missing.returncode, told in missing.stderr) == (2, True)
+    (package / "debugpy.py").write_text(DEBUGPY)
+    (package / "pydevd.py").write_text(PYDEVD)
+    done = debugged("0", "--at", "1")
+    assert done.stderr.splitlines() == [
+        "waiting for a debugger at 127.0.0.1:5678",
+        "attached",
+        "stops in count_word zoo",
+        "stops in count_word zebra",
+    ]
+    assert done.stdout.count("word totals['z']") == 3
+    refused = debugged("1")
+    assert refused.returncode == 1
+    assert "debugpy cannot listen on 127.0.0.1:1: Permission denied; choose" in refused.stderr
+
+
 def test_what_is_not_there_is_refused_by_name(counted: Path, tmp_path: Path) -> None:
     refused = explain(counted, "nobody")
     assert refused.exit_code == 2
@@ -143,8 +210,8 @@ def test_options_that_exclude_each_other_are_refused(counted: Path) -> None:
         (("z", *output), "--output takes the place of KEY"),
         ((*output, "--at", "1"), "--output takes the place of KEY"),
         ((*output, "--snapshot", "s"), "--output takes the place of KEY"),
-        ((*output, "--debug"), "--debug need a KEY"),
-        (("--late", "--with-app", "x"), "--with-app and --debug need a KEY"),
+        ((*output, "--debug"), "--debug and --debug-port need a KEY"),
+        (("--late", "--with-app", "x"), "--with-app, --debug and --debug-port need a KEY"),
         (("--late",), f"the log in {counted / LOG} has no late message"),
         (("--output", "1"), "'1' is not SINK:NUMBER or SINK:TEXT"),
     ):

@@ -20,7 +20,8 @@ from wallaroo.dataflow.look_ups import is_written
 from wallaroo.engine.stored import Committed
 from wallaroo.errors import UsageError
 from wallaroo.gateway.log.records import Record
-from wallaroo.history.changes import Change
+from wallaroo.history.changes import Arrival, Change
+from wallaroo.history.debugger import AttachedDebugger, Debugger, TerminalDebugger
 from wallaroo.history.explanation import Explanation
 from wallaroo.history.moments import Moment
 from wallaroo.history.origins import LateMessages, WantedOutput, find_output, origin_of
@@ -31,6 +32,7 @@ from wallaroo.run.user_output import (
     reported_exits,
     reserved_stdout,
 )
+from wallaroo.system.binding import MAX_PORT
 from wallaroo.system.printable import counted, printable
 
 _LACKS = (
@@ -115,6 +117,13 @@ class _Asked(NamedTuple):
     help="Stop in pdb where a function of the application gets the entity; with --at OFFSET, for "
     "that message alone.",
 )
+@click.option(
+    "--debug-port",
+    type=click.IntRange(0, MAX_PORT),
+    metavar="PORT",
+    help="Debug as with --debug, but wait for a debugger that attaches at this port of the "
+    "loopback address, such as that of an editor; 0 chooses one. Requires the package debugpy.",
+)
 @CALL_LIMIT
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one per line.")
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
@@ -131,6 +140,7 @@ def explain(
     most: int,
     other: str | None,
     debug: bool,
+    debug_port: int | None,
     function_timeout: float,
     as_json: bool,
     app_args: tuple[str, ...],
@@ -157,10 +167,12 @@ def explain(
       wallaroo explain apps/word_count z --with-app new/word_count
       wallaroo explain apps/word_count --output "Split and Count:1200"
     """  # noqa: D301  (click reads \b)
-    _check_together(key, output, state, at, snapshot, late=late, reruns=other is not None or debug)
+    reruns = other is not None or debug or debug_port is not None
+    _check_together(key, output, state, at, snapshot, late=late, reruns=reruns)
     with reported_exits(), ExitStack() as stack:
         write: TextIO = sys.stdout
-        if not debug:  # the debugger reads and writes, too
+        debugs = debug or debug_port is not None
+        if not debugs:  # the debugger reads and writes, too
             write = stack.enter_context(reserved_stdout())
             stack.enter_context(empty_stdin())
             stack.enter_context(limited_calls(function_timeout))
@@ -171,7 +183,7 @@ def explain(
             raise UsageError(msg)
         beginning = committed_state(application, snapshot)
         asked = _Asked(key, state, at, beginning)
-        read = partial(read_log, directory, archive=archive, beginning=beginning, quiet=debug)
+        read = partial(read_log, directory, archive=archive, beginning=beginning, quiet=debugs)
         if output is not None:
             found = _of_output(application, read, output, most)
         elif late:
@@ -185,9 +197,7 @@ def explain(
                 state,
                 beginning=beginning,
                 is_other=other is not None,
-                debugs=(lambda one: at is None or at.offset in {None, one.offset})
-                if debug
-                else None,
+                debugger=_debugger(at, debug_port) if debugs else None,
             )
             found = _of_key(explanation, directory, asked, most)
         if found.title and not as_json:
@@ -197,6 +207,18 @@ def explain(
             click.echo("\n".join(lines), file=write)
     for note in () if as_json and output is None else found.notes:
         click.echo(note, err=True)
+
+
+def _debugger(at: Moment | None, port: int | None) -> Debugger:
+    """The debugger, for one message if there is an offset."""
+
+    def debugs(arrival: Arrival) -> bool:
+        return at is None or at.offset in {None, arrival.offset}
+
+    def wait(host: str, port: int) -> None:
+        click.echo(f"waiting for a debugger at {host}:{port}", err=True)
+
+    return TerminalDebugger(debugs) if port is None else AttachedDebugger(debugs, port, wait)
 
 
 class _Found(NamedTuple):
@@ -227,7 +249,10 @@ def _check_together(
     elif output is not None and (key is not None or state or at or late or snapshot):
         msg = "--output takes the place of KEY; omit KEY, --state, --at, --late and --snapshot"
     elif reruns and (output is not None or late):
-        msg = "--with-app and --debug need a KEY, without --output and --late, which show keys"
+        msg = (
+            "--with-app, --debug and --debug-port need a KEY, without --output and --late, which "
+            "show keys"
+        )
     else:
         return
     raise UsageError(msg)

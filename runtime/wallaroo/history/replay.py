@@ -17,13 +17,13 @@ from wallaroo.gateway.log.records import Record
 from wallaroo.history.changes import (
     UNKNOWN,
     Change,
-    Debugs,
     Snapshot,
     Touched,
     Where,
     all_of,
     plain_of,
 )
+from wallaroo.history.debugger import Debugger
 from wallaroo.history.differences import ABSENT
 from wallaroo.history.publications import Publication, Publications
 from wallaroo.history.rerun import Rerun
@@ -39,7 +39,7 @@ class Replay:
         stays: Whether entities stay as messages that are run again make them; otherwise they become
             what was published after each publication.
         beginning: The state to begin with; publications before it are left out.
-        debugs: Whether a debugger stops in functions that get an entity in question, if at all.
+        debugger: Stops in functions that get an entity in question; None for none.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Replay:
         *,
         stays: bool = False,
         beginning: Committed | None = None,
-        debugs: Debugs | None = None,
+        debugger: Debugger | None = None,
     ) -> None:
         self.publications = Publications(records)
         program = Program(application, 1)
@@ -65,7 +65,7 @@ class Replay:
         self._seen: set[Where] = set()
         """The entities that the log says something of, so far."""
         self.rerun = Rerun(
-            application, program, self._made, self._is_known, stays=stays, debugs=debugs
+            application, program, self._made, self._is_known, stays=stays, debugger=debugger
         )
 
     def __iter__(self) -> Iterator[tuple[Publication, Touched]]:
