@@ -21,6 +21,7 @@ from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.log.archiving import archive_oldest
 from wallaroo.gateway.log.log import Log
+from wallaroo.gateway.log.records import SNAPSHOT
 from wallaroo.gateway.store import StoreLimits
 from wallaroo.history.changes import UNKNOWN
 from wallaroo.history.explanation import Explanation
@@ -196,6 +197,26 @@ def test_a_damaged_file_of_the_archive_and_one_of_another_log(
     broken.write_bytes(data)
     with pytest.raises(DamagedFile, match=f"{broken} is damaged"):
         way(archived, archived.checkpoints[0])
+
+
+def test_the_same_code_differs_in_nothing_wherever_the_log_begins(tmp_path: Path) -> None:
+    """Several publications may be of messages that are in parts of it which are gone."""
+    recorded = Recorded(tmp_path, totals())
+    journal = recorded.store.journal
+    for number in range(12):
+        for more in range(3):
+            padded = b"ada %d" % (3 * number + more) + b" " * 900
+            assert journal.submit(0, 1, len(padded).to_bytes(4, "big") + padded)
+            assert journal.flush(10)
+        for block in list(journal.read(recorded.end, journal.end)):
+            recorded._publish([block], 1)
+    recorded.close()
+    found = list(records(tmp_path / LOG))
+    begins = [at for at, record in enumerate(found) if record.kind == SNAPSHOT]
+    rehearsals = [Rehearsal.of(totals(), found[at:]) for at in begins]
+    assert len(rehearsals) > 10
+    assert not rehearsals[-2].knows_all
+    assert [one.differing_names() for one in rehearsals] == [set()] * len(begins)
 
 
 def test_what_is_kept_before_a_gap_is_removed(tmp_path: Path) -> None:

@@ -106,11 +106,11 @@ class Replay:
         """
         for record in publication.changes:
             self._serializer.apply(record, self._published)
-            if self._stays and not self.knows_all:
-                self._add_unknown(record)
-            elif self._stays and not self.has(publication):
+            if self._stays and not self.has(publication):
                 self._serializer.apply(record, self._made)
                 self.rerun.take_times()
+            elif self._stays and not self.knows_all:
+                self._add_unknown(record)
         if not self.knows_all:
             self._seen.update(all_of(touched))
         for one in self._published.unloaded.values():
