@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from scripts import recording
 
 from tests.history.harness import Recorded
-from wallaroo.cli import explain, rehearse, shadow
+from wallaroo.cli import explain, rehearse, replay, shadow
 from wallaroo.cli.main import main
 from wallaroo.cli.options import application_without_addresses
 
@@ -62,7 +62,7 @@ def test_the_commands_print_what_the_page_shows(
 def test_the_options_are_those_of_the_command() -> None:
     named = set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--keep-messages-gib", "--keep-messages-days"}
     of_explain = {name for one in explain.explain.params for name in one.opts}
-    others = (*rehearse.rehearse.params, *shadow.shadow.params)
+    others = (*rehearse.rehearse.params, *shadow.shadow.params, *replay.replay.params)
     assert named <= of_explain | {name for one in others for name in one.opts}
     assert {name for name in of_explain if name.startswith("--")} - named == set()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -109,6 +110,72 @@ def test_a_debugger_stops_where_a_function_gets_the_entity(
     assert ("offset 2  " in done.stdout) == (code == 0)
 
 
+DEBUGPY = """
+import sys
+
+import pydevd
+
+
+def listen(address):
+    if address[1] == 1:
+        raise RuntimeError("Permission denied")
+    return address[0], 5678
+
+
+def wait_for_client():
+    print("attached", file=sys.stderr)
+
+
+def trace_this_thread(on):
+    assert not on
+
+
+def is_client_connected():
+    return True
+"""
+PYDEVD = """
+import sys
+
+
+def settrace(stop_at_frame, **_options):
+    code = stop_at_frame.f_code
+    print("stops in", code.co_name, dict(stop_at_frame.f_locals)["word"], file=sys.stderr)
+"""
+
+
+def test_a_debugger_may_attach(counted: Path, tmp_path: Path) -> None:
+    def debugged(port: str, *options: str) -> subprocess.CompletedProcess[str]:
+        asked = ["explain", str(WORD_COUNT), "z", "--debug-port", port, *options]
+        return subprocess.run(
+            [sys.executable, "-m", "wallaroo", *asked, "--state-dir", str(counted)],
+            env=os.environ | {"PYTHONPATH": f"{package}:{os.environ.get('PYTHONPATH', '')}"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "debugpy.py").write_text("raise ImportError")
+    missing = debugged("0")
+    told = "--debug-port requires debugpy: install it with `pip install debugpy`"
+    assert (missing.returncode, told in missing.stderr) == (2, True)
+    (package / "debugpy.py").write_text(DEBUGPY)
+    (package / "pydevd.py").write_text(PYDEVD)
+    done = debugged("0", "--at", "1")
+    assert done.stderr.splitlines() == [
+        "waiting for a debugger at 127.0.0.1:5678",
+        "attached",
+        "stops in count_word zoo",
+        "stops in count_word zebra",
+    ]
+    assert done.stdout.count("word totals['z']") == 3
+    refused = debugged("1")
+    assert refused.returncode == 1
+    assert "debugpy cannot listen on 127.0.0.1:1: Permission denied; choose" in refused.stderr
+
+
 def test_what_is_not_there_is_refused_by_name(counted: Path, tmp_path: Path) -> None:
     refused = explain(counted, "nobody")
     assert refused.exit_code == 2
@@ -142,8 +209,9 @@ def test_options_that_exclude_each_other_are_refused(counted: Path) -> None:
         ((), "name a KEY, or give --output SINK:NUMBER or --late"),
         (("z", *output), "--output takes the place of KEY"),
         ((*output, "--at", "1"), "--output takes the place of KEY"),
-        ((*output, "--debug"), "--debug need a KEY"),
-        (("--late", "--with-app", "x"), "--with-app and --debug need a KEY"),
+        ((*output, "--snapshot", "s"), "--output takes the place of KEY"),
+        ((*output, "--debug"), "--debug and --debug-port need a KEY"),
+        (("--late", "--with-app", "x"), "--with-app, --debug and --debug-port need a KEY"),
         (("--late",), f"the log in {counted / LOG} has no late message"),
         (("--output", "1"), "'1' is not SINK:NUMBER or SINK:TEXT"),
     ):
@@ -312,6 +380,12 @@ def test_a_dead_letter_says_how_its_key_is_explained(tmp_path: Path) -> None:
     assert "word totals['z'] (new) .word_totals['zebra'] + 1" in done.stdout
 
 
+def test_a_key_may_look_like_an_option(counted: Path) -> None:
+    for key in ("-5", "-1.5", "'-x'"):
+        assert f"no change of an entity with the key {key!r}" in explain(counted, key).stderr
+    assert "No such option '--statt'" in explain(counted, "z", "--statt", "x").stderr
+
+
 def test_what_is_archived_is_read_by_all_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +414,12 @@ def test_what_is_archived_is_read_by_all_commands(
     asked = ["replay", app, str(tmp_path / "again"), *options, "--archive", str(archive)]
     done = CliRunner().invoke(main, asked)
     assert "20 messages run again" in done.stderr
+    asked = ["rehearse", app, *options]
+    assert "outputs are not compared" in CliRunner().invoke(main, asked).stdout
+    ways: list[list[str]] = [asked, ["shadow", app, *options, "--for", "0.1"]]
+    for way in ways:
+        done = CliRunner().invoke(main, [*way, "--archive", str(archive)])
+        assert f"sink '{SOURCE}': 20 outputs the same" in done.stdout
     asked = ["log", str(state), "--kind", "published", "--archive", str(archive)]
     assert len(CliRunner().invoke(main, asked).stdout.splitlines()) == 20
     refused = CliRunner().invoke(main, [*asked, "--archive", str(tmp_path / "none")])

@@ -38,7 +38,7 @@ HOMONYMS = {
     "--listen": "where outputs are received, the internal API",
     "--output": "a file, a format, an output of a sink",
     "--source": "of dead letters, of topics",
-    "--to": "a source, a file",
+    "--to": "a source, a file, a receiver",
 }
 """Names of options that are different things in different commands."""
 OTHER_DEFAULTS = {

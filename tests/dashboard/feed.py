@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from tests.dashboard.viewer import Viewer
 from tests.helpers import WORD_COUNT
 from wallaroo.api.addresses import Address
 from wallaroo.dashboard import monitor as watch
+from wallaroo.dashboard.explaining import Explaining
 from wallaroo.dashboard.monitor import Watch
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.engine.realtime.metrics import KnownError
@@ -157,11 +159,15 @@ class Feed:
         self.replay_letters = self.dead_letters.replay_letters
         self.drop_letters = self.dead_letters.drop_letters
         self.pause = Pausing(self)
+        self.explained = Explaining("app", ("--most", "5"), Path("/state"))
         self.entities: list[dict[str, Any]] = []
         """What looking up the key `z`, or any page, yields."""
         self.asked: list[Sequence[LookUp]] = []
         """What was looked up, call by call."""
         self._next = self._polled = Report()
+
+    def explaining(self) -> Explaining:
+        return self.explained
 
     def set(self, seconds: float = 0.0, **changes: Any) -> None:
         """Report *changes* from *seconds* after the last report on."""

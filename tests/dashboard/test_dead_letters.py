@@ -66,6 +66,8 @@ def test_they_are_listed_without_payloads_the_newest_first(feed: Feed, viewer: V
         "key": "'f'",
         "traceback": "",
         "replayable": True,
+        "explain": "wallaroo explain app \"'f'\" --at 1970-01-01T00:00:04.000Z "
+        "--state-dir /state -- --most 5",
     }
     assert [letter["replayable"] for letter in letters] == [True, True, False, True]
 

@@ -207,6 +207,11 @@ def test_a_key_is_looked_up_in_the_state(page: Page) -> None:
         "$class": "application:WordTotals",
         "word_totals": {"zebra": 2 * MESSAGES},
     }
+    expect(page.locator("#history-command")).to_have_text(re.compile("^wallaroo explain .* z "))
+    page.get_by_label("dashboard's token").fill(TOKEN)
+    page.get_by_role("button", name="Run it here").click()
+    history = page.get_by_role("region", name="History of the key")
+    expect(history).to_contain_text(f".word_totals['zebra'] {2 * MESSAGES - 1} → {2 * MESSAGES}")
     page.get_by_label("key", exact=True).fill("<b>")
     page.get_by_role("button", name="Look up").click()
     expect(result).to_have_text(re.compile(r"^No entity has the key <b>, as of offset "))

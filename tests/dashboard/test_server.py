@@ -53,6 +53,14 @@ def files() -> list[str]:
     return sorted(file.name for file in STATIC.iterdir())
 
 
+def test_every_element_that_a_script_names_is_in_the_page() -> None:
+    page = (STATIC / "index.html").read_text()
+    for name in files():
+        if name.endswith(".js") and ".min." not in name:
+            for one in re.findall(r"""\$\("([\w-]+)"\)""", (STATIC / name).read_text()):
+                assert f'id="{one}"' in page, (name, one)
+
+
 def test_the_page_runs_no_scripts_from_elsewhere_and_is_of_its_declared_type(
     idle: Viewer,
 ) -> None:

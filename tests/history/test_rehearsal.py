@@ -160,7 +160,7 @@ def test_differences_are_found_as_it_goes_on_and_may_go_again(
         return False
 
     with followed(tmp_path / LOG, waits) as found:
-        rehearsal = Rehearsal(totals(), found)
+        rehearsal = Rehearsal(totals(), found(0))
         seen = []
         for _ in rehearsal:
             rehearsal.compare()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,12 @@ SOURCE = "Split and Count"
 TOKEN = "let me change things"
 
 
-def ask(running: BackgroundRun, path: str) -> bytes:
+def ask(running: BackgroundRun, path: str, method: str = "GET") -> bytes:
     url = running.wait_for_event("ready", 0)["dashboard"] + path
-    with urllib.request.urlopen(url) as answer:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with urllib.request.urlopen(
+        urllib.request.Request(url, None, headers, method=method)
+    ) as answer:
         body: bytes = answer.read()
         return body
 
@@ -64,6 +68,11 @@ def test_a_pause_lasts_until_it_is_resumed_and_ends_with_the_process(tmp_path: P
         send(running.sources[SOURCE], [b"a b"] * 100)
         receiver.wait_for(200)
         running.wait_until_processed()
+        command = json.loads(ask(running, "history?key=a"))["command"]
+        done = CliRunner().invoke(main, shlex.split(command)[1:])
+        assert ".word_totals['a'] 99 → 100" in done.output
+        assert json.loads(ask(running, "history?key=a", "POST"))["text"] == done.stdout
+
         assert called(running, "pause", *shown) == "paused\n"
         assert running.wait_for_event("paused", PATIENCE_S)["by"] == "127.0.0.1"
 

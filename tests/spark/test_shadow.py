@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import ROOT
-from tests.spark.harness import APPS, PATIENCE_S, Receiver, kill_gateway, run, send
+from tests.spark.harness import APPS, PATIENCE_S, Receiver, called, kill_gateway, run, send
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.cli.saved_state import committed_state
 from wallaroo.gateway.damage import LOG
@@ -53,9 +53,10 @@ class Shadow:
 
     def _run(self) -> None:
         application = application_without_addresses(str(APPS / "word_count"), ())
-        with followed(self._state / LOG, self._waits) as records:
+        with followed(self._state / LOG, self._waits) as records_since:
             beginning = committed_state(application, self._state)
             assert beginning is not None
+            records = records_since(beginning.offset)
             self.rehearsal = Rehearsal(application, records, beginning)
             self._pinned.set()
             for _ in self.rehearsal:
@@ -123,3 +124,15 @@ def test_equal_code_differs_in_nothing_through_kills_and_other_code_is_found(
         report, _ = other.communicate(timeout=PATIENCE_S)
     assert other.returncode == 1
     assert "1 differs" in report
+    check_explanation(state, sent)
+
+
+def check_explanation(state: Path, sent: int) -> None:
+    """Check what is explained from the checkpoint on, after so many messages."""
+    beginning = committed_state(application_without_addresses(str(APPS / "word_count"), ()), state)
+    assert beginning is not None
+    options = ("--changes", 1, "--state-dir", state, "--snapshot", state)
+    done = called("explain", APPS / "word_count", "x", *options)
+    assert f".word_totals['x'] {sent - 1} → {sent}" in done.stdout
+    left = sent - beginning.offset - 1
+    assert done.stderr == f"{left:,} earlier changes left out; --changes {left + 1} shows all\n"

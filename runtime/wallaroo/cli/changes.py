@@ -9,8 +9,7 @@ from typing import Any
 from wallaroo.dataflow.json_codec import to_plain
 from wallaroo.history.changes import UNKNOWN, Change
 from wallaroo.history.differences import ABSENT, differences, shown
-from wallaroo.history.moments import shown_time
-from wallaroo.system.printable import printable, printable_json
+from wallaroo.system.printable import printable, printable_json, shown_time
 from wallaroo.user_code.exceptions import short_repr
 
 _DIFFERENCES = 10

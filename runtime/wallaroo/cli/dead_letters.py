@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +17,10 @@ from wallaroo.cli.option_tree import together
 from wallaroo.cli.options import STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import state_dir_of
 from wallaroo.connectors.kafka.stored import is_refused, value_of
+from wallaroo.dashboard.explaining import of_letter, shell_line
 from wallaroo.errors import UsageError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
-from wallaroo.history.moments import shown_time
 from wallaroo.run.state.dead_letters import dead_letter_actions
 from wallaroo.system.printable import printable, printable_lines
 
@@ -255,9 +254,8 @@ def _page(letter: DeadLetter, app: str | None) -> str:
         if arrived is None
         else f"{len(arrived)} bytes: {arrived[:60]!r}",
     }
-    if letter.key is not None and app is not None:
-        until = shown_time(letter.arrived_ns or letter.set_aside_ns)
-        fields["see also"] = f"wallaroo explain {shlex.join([app, letter.key])} --at {until}"
+    if app is not None and (asked := of_letter(letter)) is not None:
+        fields["see also"] = shell_line(["wallaroo", "explain", app, *asked])
     if letter.payload is not None and why:  # no decoder had it
         del fields["place"], fields["message"]
     page = "\n".join(f"{name:<10} {printable(value)}" for name, value in fields.items())

@@ -13,13 +13,15 @@ from typing import NamedTuple, TextIO
 import click
 
 from wallaroo.cli.changes import change_json, change_lines
-from wallaroo.cli.option_types import MOMENT
-from wallaroo.cli.options import CALL_LIMIT, READ_ARCHIVE, STATE_DIR_OF_APP
-from wallaroo.cli.saved_state import log_of_application, read_log
+from wallaroo.cli.option_types import MOMENT, WithOptionalArgument
+from wallaroo.cli.options import CALL_LIMIT, READ_ARCHIVE, SNAPSHOT, STATE_DIR_OF_APP
+from wallaroo.cli.saved_state import committed_state, log_of_application, read_log
 from wallaroo.dataflow.look_ups import is_written
+from wallaroo.engine.stored import Committed
 from wallaroo.errors import UsageError
 from wallaroo.gateway.log.records import Record
-from wallaroo.history.changes import Change
+from wallaroo.history.changes import Arrival, Change
+from wallaroo.history.debugger import AttachedDebugger, Debugger, TerminalDebugger
 from wallaroo.history.explanation import Explanation
 from wallaroo.history.moments import Moment
 from wallaroo.history.origins import LateMessages, WantedOutput, find_output, origin_of
@@ -30,11 +32,12 @@ from wallaroo.run.user_output import (
     reported_exits,
     reserved_stdout,
 )
+from wallaroo.system.binding import MAX_PORT
 from wallaroo.system.printable import counted, printable
 
 _LACKS = (
     "note: the log does not go back to the first messages, so what was before its first change of "
-    "an entity is not known; --keep-messages-gib keeps more of it"
+    "an entity is not known, unless --archive or --snapshot has it; --keep-messages-gib keeps more"
 )
 _LATE_MISSING = (
     "note: {} more came too late and cannot be shown: the entity was there before the log begins, "
@@ -51,23 +54,13 @@ _Read = Callable[..., Iterable[Record]]
 """Reads the log, up to the record with a number if one is given."""
 
 
-class _Command(click.Command):
-    """A command with an optional argument before those of the application."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse *args*; those behind `--` are the application's, whatever is missing before."""
-        end = args.index("--") if "--" in args else len(args)
-        left = super().parse_args(ctx, args[:end])
-        ctx.params["app_args"] += tuple(args[end + 1 :])
-        return left
-
-
 class _Asked(NamedTuple):
     """What is to be explained."""
 
     key: str | None
     state: str | None
     at: Moment | None
+    beginning: Committed | None
 
     def has(self, change: Change) -> bool:
         """Whether *change* is before the moment that was given, if one was."""
@@ -77,14 +70,16 @@ class _Asked(NamedTuple):
 
     def __str__(self) -> str:
         of = "" if self.key is None else f" of an entity with the key {self.key!r}"
-        return f"{of} up to {self.at.shown()}" if self.at else of
+        since = f" from offset {self.beginning.offset:,} on" if self.beginning else ""
+        return f"{of}{since} up to {self.at.shown()}" if self.at else f"{of}{since}"
 
 
-@click.command(cls=_Command)
+@click.command(cls=WithOptionalArgument)
 @click.argument("app")
 @click.argument("key", required=False)
 @STATE_DIR_OF_APP
 @READ_ARCHIVE
+@SNAPSHOT
 @click.option("--state", metavar="NAME", help="Name of the state.  [default: all with the key]")
 @click.option(
     "--output",
@@ -122,6 +117,13 @@ class _Asked(NamedTuple):
     help="Stop in pdb where a function of the application gets the entity; with --at OFFSET, for "
     "that message alone.",
 )
+@click.option(
+    "--debug-port",
+    type=click.IntRange(0, MAX_PORT),
+    metavar="PORT",
+    help="Debug as with --debug, but wait for a debugger that attaches at this port of the "
+    "loopback address, such as that of an editor; 0 chooses one. Requires the package debugpy.",
+)
 @CALL_LIMIT
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects, one per line.")
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
@@ -130,6 +132,7 @@ def explain(
     key: str | None,
     state_dir: Path | None,
     archive: Path | None,
+    snapshot: Path | None,
     state: str | None,
     output: str | None,
     late: bool,
@@ -137,6 +140,7 @@ def explain(
     most: int,
     other: str | None,
     debug: bool,
+    debug_port: int | None,
     function_timeout: float,
     as_json: bool,
     app_args: tuple[str, ...],
@@ -163,10 +167,12 @@ def explain(
       wallaroo explain apps/word_count z --with-app new/word_count
       wallaroo explain apps/word_count --output "Split and Count:1200"
     """  # noqa: D301  (click reads \b)
-    _check_together(key, output, state, at, late=late, reruns=other is not None or debug)
+    reruns = other is not None or debug or debug_port is not None
+    _check_together(key, output, state, at, snapshot, late=late, reruns=reruns)
     with reported_exits(), ExitStack() as stack:
         write: TextIO = sys.stdout
-        if not debug:  # the debugger reads and writes, too
+        debugs = debug or debug_port is not None
+        if not debugs:  # the debugger reads and writes, too
             write = stack.enter_context(reserved_stdout())
             stack.enter_context(empty_stdin())
             stack.enter_context(limited_calls(function_timeout))
@@ -175,22 +181,23 @@ def explain(
             names = ", ".join(map(repr, application.partitions))
             msg = f"there is no state {state!r}; the application has {names or 'none'}"
             raise UsageError(msg)
-        asked = _Asked(key, state, at)
-        read = partial(read_log, directory, archive=archive, quiet=debug)
+        beginning = committed_state(application, snapshot)
+        asked = _Asked(key, state, at, beginning)
+        read = partial(read_log, directory, archive=archive, beginning=beginning, quiet=debugs)
         if output is not None:
             found = _of_output(application, read, output, most)
         elif late:
-            found = _of_late(application, read, directory, asked, most)
+            late_messages = LateMessages(application, read(), state, beginning)
+            found = _of_late(late_messages, directory, asked, most)
         else:
             explanation = Explanation(
                 application,
                 read(),
                 str(key),
                 state,
+                beginning=beginning,
                 is_other=other is not None,
-                debugs=(lambda one: at is None or at.offset in {None, one.offset})
-                if debug
-                else None,
+                debugger=_debugger(at, debug_port) if debugs else None,
             )
             found = _of_key(explanation, directory, asked, most)
         if found.title and not as_json:
@@ -200,6 +207,18 @@ def explain(
             click.echo("\n".join(lines), file=write)
     for note in () if as_json and output is None else found.notes:
         click.echo(note, err=True)
+
+
+def _debugger(at: Moment | None, port: int | None) -> Debugger:
+    """The debugger, for one message if there is an offset."""
+
+    def debugs(arrival: Arrival) -> bool:
+        return at is None or at.offset in {None, arrival.offset}
+
+    def wait(host: str, port: int) -> None:
+        click.echo(f"waiting for a debugger at {host}:{port}", err=True)
+
+    return TerminalDebugger(debugs) if port is None else AttachedDebugger(debugs, port, wait)
 
 
 class _Found(NamedTuple):
@@ -215,6 +234,7 @@ def _check_together(
     output: str | None,
     state: str | None,
     at: Moment | None,
+    snapshot: Path | None,
     *,
     late: bool,
     reruns: bool,
@@ -226,10 +246,13 @@ def _check_together(
     """
     if key is None and output is None and not late:
         msg = "name a KEY, or give --output SINK:NUMBER or --late"
-    elif output is not None and (key is not None or state or at or late):
-        msg = "--output takes the place of KEY; omit KEY, --state, --at and --late"
+    elif output is not None and (key is not None or state or at or late or snapshot):
+        msg = "--output takes the place of KEY; omit KEY, --state, --at, --late and --snapshot"
     elif reruns and (output is not None or late):
-        msg = "--with-app and --debug need a KEY, without --output and --late, which show keys"
+        msg = (
+            "--with-app, --debug and --debug-port need a KEY, without --output and --late, which "
+            "show keys"
+        )
     else:
         return
     raise UsageError(msg)
@@ -247,11 +270,8 @@ def _of_key(explanation: Explanation, directory: Path, asked: _Asked, most: int)
     return _Found(latest, [*notes, _LACKS] if explanation.lacks else notes)
 
 
-def _of_late(
-    application: Application, read: _Read, directory: Path, asked: _Asked, most: int
-) -> _Found:
+def _of_late(messages: LateMessages, directory: Path, asked: _Asked, most: int) -> _Found:
     """What came too late."""
-    messages = LateMessages(application, read(), asked.state)
     of_key = (
         change
         for change in messages

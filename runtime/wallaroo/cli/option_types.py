@@ -1,4 +1,4 @@
-"""Types of option values, for click."""
+"""Types of option values and of arguments, for click."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from wallaroo.observability.logs import parse_levels
 from wallaroo.system.object_store import SCHEME, ObjectPath
 
 _MOST = 1_000_000_000
+_NEGATIVE = re.compile(r"-\d")
 _S3 = re.compile("s3[an]?://", re.IGNORECASE)
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -85,6 +86,19 @@ class NumberType(click.FloatRange):
         if not number <= _MOST:  # or it is NaN
             self.fail(f"{value!r} is not a number up to {_MOST:,}", param, ctx)
         return number
+
+
+class WithOptionalArgument(click.Command):
+    """A command with an optional argument before those of the application."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse *args*; those behind `--` are the application's, whatever is missing before."""
+        end = args.index("--") if "--" in args else len(args)
+        if any(map(_NEGATIVE.match, args[:end])):  # no option, such as the key -5
+            ctx.ignore_unknown_options = True
+        left = super().parse_args(ctx, args[:end])
+        ctx.params["app_args"] += tuple(args[end + 1 :])
+        return left
 
 
 class TextType(click.ParamType):  # type: ignore[type-arg]

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from wallaroo.cli.comparison import EXPECT, check_expected, comparison_lines
-from wallaroo.cli.options import CALL_LIMIT, SNAPSHOT, STATE_DIR_OF_APP
+from wallaroo.cli.options import CALL_LIMIT, READ_ARCHIVE, SNAPSHOT, STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import committed_state, log_of_application, read_log
 from wallaroo.errors import UsageError
 from wallaroo.history.rehearsal import Rehearsal
@@ -23,6 +23,7 @@ from wallaroo.system.printable import printable
 @click.command()
 @click.argument("app")
 @STATE_DIR_OF_APP
+@READ_ARCHIVE
 @SNAPSHOT
 @EXPECT
 @CALL_LIMIT
@@ -30,6 +31,7 @@ from wallaroo.system.printable import printable
 def rehearse(
     app: str,
     state_dir: Path | None,
+    archive: Path | None,
     snapshot: Path | None,
     expected: tuple[str, ...],
     function_timeout: float,
@@ -54,7 +56,8 @@ def rehearse(
         application, directory = log_of_application(app, app_args, state_dir)
         beginning = committed_state(application, snapshot)
         with limited_calls(function_timeout):
-            rehearsal = Rehearsal.of(application, read_log(directory), beginning)
+            records = read_log(directory, archive=archive, beginning=beginning)
+            rehearsal = Rehearsal.of(application, records, beginning)
         check_expected(rehearsal, application, expected)
         if not (rehearsal.messages or rehearsal.unread):
             since = "" if beginning is None else " after the state to begin with"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -137,12 +137,22 @@ def read_log(
     end: int = MOST_NUMBER,
     *,
     archive: Path | None = None,
+    beginning: Committed | None = None,
     quiet: bool = False,
-) -> Iterator[Record]:
-    """The records of a log, with progress on the terminal unless *quiet*; see `records`."""
+) -> Generator[Record, None, None]:
+    """The records of a log, with progress on the terminal unless *quiet*; see `records`.
+
+    Args:
+        directory: The directory of the log.
+        end: Number of the last record.
+        archive: Where older ones have been archived; None for nowhere.
+        beginning: State before which nothing is needed; None if all is needed.
+        quiet: Whether to show nothing.
+    """
     progress = TransferProgress("read", quiet=quiet)
+    since = 0 if beginning is None else beginning.offset
     try:
-        for record in records(directory, end, archive):
+        for record in records(directory, end, archive, since):
             if record.kind == MESSAGES:
                 entry = messages_in(record.payload)
                 count = 0 if entry.source == TICK_SOURCE else entry.messages

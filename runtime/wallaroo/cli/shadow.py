@@ -22,7 +22,7 @@ from wallaroo.cli.comparison import (
     output_lines,
 )
 from wallaroo.cli.option_types import NumberType
-from wallaroo.cli.options import CALL_LIMIT, SNAPSHOT, STATE_DIR_OF_APP
+from wallaroo.cli.options import CALL_LIMIT, READ_ARCHIVE, SNAPSHOT, STATE_DIR_OF_APP
 from wallaroo.cli.promote import promote_to
 from wallaroo.cli.saved_state import committed_state, log_of_application
 from wallaroo.errors import RuntimeFailure, UsageError
@@ -52,6 +52,7 @@ _TELL_S = 60.0
 @click.command()
 @click.argument("app")
 @STATE_DIR_OF_APP
+@READ_ARCHIVE
 @SNAPSHOT
 @EXPECT
 @click.option(
@@ -73,6 +74,7 @@ _TELL_S = 60.0
 def shadow(
     app: str,
     state_dir: Path | None,
+    archive: Path | None,
     snapshot: Path | None,
     expected: tuple[str, ...],
     for_s: float | None,
@@ -106,10 +108,11 @@ def shadow(
         failure: RuntimeFailure | None = None
         with (
             live.ending_on_signals(),
-            followed(directory, live.waits) as records,
+            followed(directory, live.waits, archive) as records_since,
             limited_calls(function_timeout),
         ):
             beginning = committed_state(application, snapshot or _checkpointed(directory.parent))
+            records = records_since(beginning.offset if beginning else 0)
             rehearsal = Rehearsal(application, records, beginning)
             live.show(rehearsal)
             try:

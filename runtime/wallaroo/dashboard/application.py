@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from wallaroo.dashboard.explaining import Explaining
 from wallaroo.engine.realtime.pausing import Pause
 from wallaroo.engine.realtime.running import RunningEngine
 from wallaroo.gateway.internal_api.client import GatewayClient
@@ -21,6 +22,8 @@ class Watched:
     engine: RunningEngine
     pause: Pause
     """Pauses and resumes the engine."""
+    explaining: Callable[[], Explaining]
+    """Returns how its histories are explained."""
     gateway_restarts: Callable[[], Sequence[Restart]] = tuple
     """Returns the last restarts of the gateway that are known here."""
 

@@ -28,11 +28,17 @@ class DeadLetterRoutes:
     Args:
         actions: Lists, replays and drops them.
         gate: Checks the token of who replays and drops; None if nobody may.
+        explain: Returns the command that explains the key of one; None if that is not known.
     """
 
-    def __init__(self, actions: DeadLetterActions, gate: TokenGate | None) -> None:
+    def __init__(
+        self,
+        actions: DeadLetterActions,
+        gate: TokenGate | None,
+        explain: Callable[[DeadLetter], str | None],
+    ) -> None:
         self._actions = actions
-        self._gate = gate
+        self._gate, self._explain = gate, explain
 
     def routes(self) -> list[Route]:
         """Paths with their handlers."""
@@ -56,7 +62,11 @@ class DeadLetterRoutes:
 
     async def _list(self, _request: Request) -> Response:
         found = await run_in_threadpool(self._actions.letters, Choice(), _LISTED)
-        return JSONResponse([_without_payload(letter) for letter in reversed(found)])
+        shown = [
+            {**_without_payload(letter), "explain": self._explain(letter)}
+            for letter in reversed(found)
+        ]
+        return JSONResponse(shown)
 
     async def _show(self, request: Request) -> Response:
         payload = await self._payload_of(request)

@@ -1,7 +1,8 @@
 """The dashboard over HTTP: a page, its content as server-sent events, and `/metrics`.
 
 On a loopback address, anyone who can connect can read. On any other address, the token is required,
-if there is one. With the token, the run can be paused and resumed, and dead letters be changed.
+if there is one. With the token, the run can be paused and resumed, dead letters be changed, and the
+histories of keys be shown.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from starlette.staticfiles import StaticFiles
 from wallaroo.api.addresses import Address
 from wallaroo.dashboard.access import Access, AccessRefused, TokenGate, check_change
 from wallaroo.dashboard.dead_letters import DeadLetterRoutes
+from wallaroo.dashboard.histories import HistoryRoutes
 from wallaroo.dashboard.json_responses import json_response
 from wallaroo.dashboard.look_ups import StateRoutes
 from wallaroo.dashboard.monitor import Watch
@@ -92,6 +94,9 @@ class DashboardServer:
         """URL of the page."""
         local = host in {"127.0.0.1", "::1"}
         self._gate = gate = None if token is None else TokenGate(token)
+        self._histories = HistoryRoutes(
+            watch.watched.explaining, gate, shows_args=local or gate is not None
+        )
         application = Starlette(
             routes=[
                 Route("/", self._page),
@@ -102,7 +107,8 @@ class DashboardServer:
                 Route("/pause", self._change(watch.watched.pause.pause), methods=["POST"]),
                 Route("/resume", self._change(watch.watched.pause.resume), methods=["POST"]),
                 *StateRoutes(watch.watched.engine.look_up, watch.states).routes(),
-                *DeadLetterRoutes(watch.watched.gateway, gate).routes(),
+                *self._histories.routes(),
+                *DeadLetterRoutes(watch.watched.gateway, gate, self._histories.of_letter).routes(),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ],
             middleware=[
@@ -130,6 +136,7 @@ class DashboardServer:
     def close(self) -> None:
         """Stop polling and serving. Requests in progress are cancelled."""
         self.watch.stop()
+        self._histories.stop()
         self._serving.stop()
 
     def _change(self, act: Callable[[str], bool]) -> Callable[[Request], Awaitable[Response]]:
@@ -148,7 +155,8 @@ class DashboardServer:
         return FileResponse(_STATIC / "index.html", headers=_HEADERS)
 
     async def _application(self, _request: Request) -> Response:
-        return json_response(self.watch.application() | {"changeable": self._gate is not None})
+        described = self.watch.application() | {"changeable": self._gate is not None}
+        return json_response(described | {"histories": self._histories.described()})
 
     async def _snapshot(self, _request: Request) -> Response:
         latest = await self._after(0.0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wallaroo.dataflow.program import StatefulStage
 
 _exit, _getpid = os._exit, os.getpid  # user code may replace them
-_KEY_LENGTH = 100
+KEY_LENGTH = 100
 """Characters of a key in a dead letter at most."""
 
 
@@ -61,7 +61,7 @@ class Origin(NamedTuple):
     @classmethod
     def of(cls, key: Any, arrival: int | None) -> Origin:
         """The origin of a message of *key* that came to a state; see `arrival`."""
-        return cls(preview(key, _KEY_LENGTH), arrival)
+        return cls(preview(key, KEY_LENGTH), arrival)
 
     @classmethod
     def at(cls, stage: StatefulStage, stamp: Stamp, key: Any) -> Origin:
@@ -153,7 +153,7 @@ class TaskResults:
         failed = FailedMessage(
             owner.pipeline, step.name, str(step.place), text, preview(message), *origin
         )
-        self.tally.add_unknown_key(partition.name, failed._replace(key=preview(key, _KEY_LENGTH)))
+        self.tally.add_unknown_key(partition.name, failed._replace(key=preview(key, KEY_LENGTH)))
 
     def _end_other_process(self) -> None:
         if _getpid() != self._process:

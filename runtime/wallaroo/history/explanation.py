@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from wallaroo.dataflow.look_ups import is_written, keys_written
+from wallaroo.engine.stored import Committed
 from wallaroo.gateway.log.records import Record
-from wallaroo.history.changes import UNKNOWN, Change, Debugs, Snapshot, Touched, Where, all_of
+from wallaroo.history.changes import UNKNOWN, Change, Snapshot, Touched, Where, all_of
+from wallaroo.history.debugger import Debugger
 from wallaroo.history.differences import is_same
 from wallaroo.history.publications import Publication
 from wallaroo.history.replay import Replay
@@ -26,8 +28,9 @@ class Explanation:
         records: The records, from the oldest one on.
         key: The key, as text or as Python shows it.
         state: Name of the state; None for all that have the key.
+        beginning: The state to begin with; None for what the log says.
         is_other: Whether it is other code: then state stays as this code makes it.
-        debugs: Whether a debugger stops in functions that get such an entity; None for never.
+        debugger: Stops in functions that get such an entity; None for none.
 
     Attributes:
         lacks: Whether something was not explained because the log does not go back far enough.
@@ -40,10 +43,13 @@ class Explanation:
         key: str,
         state: str | None = None,
         *,
+        beginning: Committed | None = None,
         is_other: bool = False,
-        debugs: Debugs | None = None,
+        debugger: Debugger | None = None,
     ) -> None:
-        self._replay = Replay(application, records, stays=is_other, debugs=debugs)
+        self._replay = Replay(
+            application, records, stays=is_other, beginning=beginning, debugger=debugger
+        )
         self._is_other = is_other
         self._key, self._state = key, state
         states = self._replay.numbers

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from wallaroo.errors import UsageError
+from wallaroo.system.printable import shown_time
 
 if TYPE_CHECKING:
     from wallaroo.history.changes import Arrival
@@ -64,9 +65,3 @@ class Moment(NamedTuple):
     def shown(self) -> str:
         """It as text that `parse` takes."""
         return f"{self.offset:,}" if self.offset is not None else shown_time(self.at_ns)
-
-
-def shown_time(ns: int) -> str:
-    """A time, in nanoseconds since the Unix epoch, as text that `Moment.parse` takes."""
-    text = datetime.fromtimestamp(ns // _MILLISECOND_NS / 1e3, UTC).isoformat("T", "milliseconds")
-    return text.replace("+00:00", "Z")

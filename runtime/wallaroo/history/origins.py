@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+from wallaroo.engine.stored import Committed
 from wallaroo.errors import UsageError
 from wallaroo.gateway.log.records import MOST_NUMBER, Record
 from wallaroo.history.changes import Arrival, Change, all_of
@@ -305,15 +306,20 @@ class LateMessages:
         application: The application.
         records: The records of the log, from the oldest one on.
         state: Name of the state with the windows; None for any.
+        beginning: The state to begin with; None for what the log says.
 
     Attributes:
         missing: How many more there were that are not late now, or cannot be run.
     """
 
     def __init__(
-        self, application: Application, records: Iterable[Record], state: str | None = None
+        self,
+        application: Application,
+        records: Iterable[Record],
+        state: str | None = None,
+        beginning: Committed | None = None,
     ) -> None:
-        self._replay, self._state = Replay(application, records), state
+        self._replay, self._state = Replay(application, records, beginning=beginning), state
         self.missing = 0
 
     def __iter__(self) -> Iterator[Change]:

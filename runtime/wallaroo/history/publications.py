@@ -22,7 +22,7 @@ from wallaroo.gateway.entries import (
 from wallaroo.gateway.journal.blocks import gathered
 from wallaroo.gateway.log.records import SNAPSHOT, Record
 from wallaroo.gateway.numbering import Renumbering
-from wallaroo.history.records import names_from
+from wallaroo.history.records import beginning_with, names_from
 from wallaroo.wire.records import Block, Outputs
 
 
@@ -126,10 +126,9 @@ class Publications:
 
     def _begin(self, record: Record) -> None:
         """Note where the log begins: each segment does so with the tables as of then."""
-        self.begins = 0
+        self.begins = beginning_with(record)
         if record.kind == SNAPSHOT:
             tables = tables_in(bytes(record.payload))
-            self.begins = tables["journal"]["end"]
             progress: dict[str, list[Any]] = tables["outbox"]["queries"]
             self._end = max((end for _, end, *_ in progress.values()), default=0)
             self.is_whole = record.number == 1 and not self.begins

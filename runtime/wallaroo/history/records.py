@@ -17,7 +17,7 @@ from wallaroo.gateway.store import FORMAT
 
 
 def records(
-    directory: Path, end: int = MOST_NUMBER, archive: Path | None = None
+    directory: Path, end: int = MOST_NUMBER, archive: Path | None = None, since: int = 0
 ) -> Iterator[Record]:
     """The records of the log in a directory, from the oldest one up to the number *end*.
 
@@ -25,6 +25,8 @@ def records(
         directory: The directory of the log.
         end: Number of the last record.
         archive: Where older ones have been archived; None for nowhere.
+        since: Offset of the oldest message that is needed; older ones are left out if that is
+            simple, and the archive if it is not needed.
 
     Raises:
         DamagedFile: Some are not as they were written.
@@ -32,7 +34,9 @@ def records(
     """
     mark = read_mark(directory)  # first: the log grows
     number = 0
-    with contextlib.closing(scan(directory, kept=True, archive=archive)) as found:  # type: ignore[type-var]
+    reaches = _reaching(since) if since else None
+    scanned = scan(directory, kept=True, archive=archive, reaches=reaches)
+    with contextlib.closing(scanned) as found:  # type: ignore[type-var]
         for record in _of_this_format(directory, found):
             number = record.number
             if number > end:
@@ -45,17 +49,34 @@ def records(
 
 
 @contextlib.contextmanager
-def followed(directory: Path, waits: Callable[[], bool]) -> Iterator[Iterator[Record]]:
+def followed(
+    directory: Path, waits: Callable[[], bool], archive: Path | None = None
+) -> Iterator[Callable[[int], Iterator[Record]]]:
     """The records of the log in a directory, and those that are appended meanwhile.
 
-    From now on they stay, until they have been read.
+    From now on they stay, until they have been read. The block gets a function that yields them,
+    and those before them if they do not begin early enough for the offset of a message.
 
     Args:
         directory: The directory of the log.
         waits: Called when there are no more for now; returns False to end.
+        archive: Where older ones have been archived; None for nowhere.
     """
-    with FollowedLog(directory, waits) as log:
-        yield _of_this_format(directory, log)
+    with FollowedLog(directory, waits, archive) as log:
+        yield lambda since: _of_this_format(directory, log.records(_reaching(since)))
+
+
+def beginning_with(record: Record) -> int:
+    """Offset from which on a log that begins with *record* has all messages."""
+    if record.kind != SNAPSHOT:
+        return 0
+    end: int = tables_in(bytes(record.payload))["journal"]["end"]
+    return end
+
+
+def _reaching(since: int) -> Callable[[Record], bool]:
+    """Whether a log that begins with a record has all messages from the offset *since* on."""
+    return lambda record: beginning_with(record) <= since
 
 
 def names_from(record: Record, before: Renumbering) -> Renumbering:

@@ -17,13 +17,13 @@ from wallaroo.gateway.log.records import Record
 from wallaroo.history.changes import (
     UNKNOWN,
     Change,
-    Debugs,
     Snapshot,
     Touched,
     Where,
     all_of,
     plain_of,
 )
+from wallaroo.history.debugger import Debugger
 from wallaroo.history.differences import ABSENT
 from wallaroo.history.publications import Publication, Publications
 from wallaroo.history.rerun import Rerun
@@ -39,7 +39,7 @@ class Replay:
         stays: Whether entities stay as messages that are run again make them; otherwise they become
             what was published after each publication.
         beginning: The state to begin with; publications before it are left out.
-        debugs: Whether a debugger stops in functions that get an entity in question, if at all.
+        debugger: Stops in functions that get an entity in question; None for none.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Replay:
         *,
         stays: bool = False,
         beginning: Committed | None = None,
-        debugs: Debugs | None = None,
+        debugger: Debugger | None = None,
     ) -> None:
         self.publications = Publications(records)
         program = Program(application, 1)
@@ -65,7 +65,7 @@ class Replay:
         self._seen: set[Where] = set()
         """The entities that the log says something of, so far."""
         self.rerun = Rerun(
-            application, program, self._made, self._is_known, stays=stays, debugs=debugs
+            application, program, self._made, self._is_known, stays=stays, debugger=debugger
         )
 
     def __iter__(self) -> Iterator[tuple[Publication, Touched]]:
@@ -106,11 +106,11 @@ class Replay:
         """
         for record in publication.changes:
             self._serializer.apply(record, self._published)
-            if self._stays and not self.knows_all:
-                self._add_unknown(record)
-            elif self._stays and not self.has(publication):
+            if self._stays and not self.has(publication):
                 self._serializer.apply(record, self._made)
                 self.rerun.take_times()
+            elif self._stays and not self.knows_all:
+                self._add_unknown(record)
         if not self.knows_all:
             self._seen.update(all_of(touched))
         for one in self._published.unloaded.values():
@@ -167,7 +167,8 @@ class Replay:
         if (begins := self.publications.begins or 0) > beginning.offset:
             msg = (
                 f"the log has messages from offset {begins:,} on, and the state to begin with ends "
-                f"before offset {beginning.offset:,}; --keep-messages-gib keeps more of the log"
+                f"before offset {beginning.offset:,}; --archive reads what the run has archived, "
+                "and --keep-messages-gib of the run keeps more of the log"
             )
             raise UsageError(msg)
         self._has_begun = True

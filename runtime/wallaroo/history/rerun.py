@@ -15,7 +15,6 @@ from wallaroo.history.changes import (
     NOTHING,
     Arrival,
     Change,
-    Debugs,
     Snapshot,
     Touched,
     Where,
@@ -54,7 +53,7 @@ class Rerun(Run):
         bucket: Its entities as of the publication before; they are changed.
         is_known: Whether a key that is not among them had no entity.
         stays: Whether entities stay as they are made here from one publication to the next.
-        debugs: Whether a debugger stops in functions that get an entity in question, if at all.
+        debugger: Stops in functions that get an entity in question; None for none.
 
     Attributes:
         messages: How many messages were run.
@@ -71,7 +70,7 @@ class Rerun(Run):
         is_known: Callable[[Where], bool],
         *,
         stays: bool = False,
-        debugs: Debugs | None = None,
+        debugger: Debugger | None = None,
     ) -> None:
         super().__init__(application, Suspects())
         self._stays = stays
@@ -120,8 +119,7 @@ class Rerun(Run):
         """Whether the entity that a step is about to get is new."""
         self._closing: Change | None = None
         """That of windows that close now."""
-        self._debugs = debugs or (lambda _arrival: False)
-        self._debugger = None if debugs is None else Debugger()
+        self._debugger = debugger
 
     def changes(
         self, publication: Publication, wanted: set[Where], touched: Touched
@@ -328,7 +326,7 @@ class Rerun(Run):
             change.path = [("timer", to_plain(message))]
         try:
             call: Any = super()._compute
-            if self._debugger is not None and self._arrival and self._debugs(self._arrival):
+            if self._debugger and self._arrival and self._debugger.debugs(self._arrival):
                 call = self._debugger.stopping_in(call)
             outputs: list[Any] = call(pipeline, step, key, message, *timers, about=about)
             change.outputs = [to_plain(output) for output in outputs]

@@ -16,6 +16,7 @@ from typing import Any
 import structlog
 
 from wallaroo.api.addresses import Address
+from wallaroo.dashboard.explaining import Explaining
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.kubernetes import requested_cores
 from wallaroo.engine.spark.kubernetes import settings as settings_of_pods
@@ -54,6 +55,8 @@ _ANNOUNCED_S = 15.0
 """Seconds after a stop signal for the pod that replaces this one to load the application."""
 _YIELDS_S = 2.0
 """Seconds between handing over and the end of Spark, which may share the other driver's node."""
+_GATEWAY_DIRECTORY = Path("/var/lib/wallaroo/gateway")
+"""Directory of the log in the gateway's pod, as the chart mounts it."""
 _TERMINATION_LOG = Path("/dev/termination-log")
 """File in which Kubernetes expects the reason for a container's end."""
 
@@ -155,7 +158,10 @@ class ClusterRun(Lifecycle):
             self._worker_count.start()
             self._stack.callback(self._worker_count.stop)
             self._start_autoscaler(self._worker_count, location, engine_settings.spark)
-        dashboard = self._serve_dashboard(application, location)
+        explaining = Explaining.of(
+            settings.engine.application, _GATEWAY_DIRECTORY, None, is_here=False
+        )
+        dashboard = self._serve_dashboard(application, location, lambda: explaining)
         self._status.enter("running")
         return {
             "application": application.name,

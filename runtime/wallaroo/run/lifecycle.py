@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import structlog
 
 from wallaroo.dashboard.application import Watched
+from wallaroo.dashboard.explaining import Explaining
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.engine import launch
@@ -193,13 +194,21 @@ class Lifecycle(ABC):
         )
         self._pause = Pause(self._engine, paused_since)
 
-    def _serve_dashboard(self, application: Application, location: str) -> DashboardServer | None:
-        """Serve the dashboard, unless it is disabled; *location* is that of the internal API."""
+    def _serve_dashboard(
+        self, application: Application, location: str, explaining: Callable[[], Explaining]
+    ) -> DashboardServer | None:
+        """Serve the dashboard, unless it is disabled.
+
+        Args:
+            application: The application.
+            location: That of the internal API.
+            explaining: Returns how histories are explained.
+        """
         address = self._dashboard.address
         if address is None:
             return None
         client = GatewayClient(location, patience_s=0)
-        watched = Watched(client, self._engine, self._pause, self._gateway_restarts)
+        watched = Watched(client, self._engine, self._pause, explaining, self._gateway_restarts)
         dashboard = serve_dashboard(
             address, application, watched, self._dashboard_token, self._dashboard.names
         )

@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 from rich.console import Console
 
+from wallaroo.dashboard.explaining import Explaining
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dataflow.user_logs import UserLogs
 from wallaroo.engine.realtime.placement import is_local
@@ -139,7 +140,7 @@ class LocalRun(Lifecycle):
             secret=settings.has_source_tls,
         )
         self._switch = switch = CodeSwitch(reference, code, self._engine, scratch, self._load)
-        dashboard = self._serve_dashboard(application, gateway.location)
+        dashboard = self._serve_dashboard(application, gateway.location, self._explaining)
         if dashboard is not None:
             code.watch = dashboard.watch
             self._show_live(application, dashboard)
@@ -296,6 +297,10 @@ class LocalRun(Lifecycle):
             if self._gateway.failure is None:
                 raise
             raise RuntimeFailure(self._gateway.failure) from error
+
+    def _explaining(self) -> Explaining:
+        archive = self._settings.traffic.journal.archive
+        return Explaining.of(self._switch.application, self._state_dir, archive, is_here=True)
 
     def _show_live(self, application: Application, dashboard: DashboardServer) -> None:
         console = Console(stderr=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 _UNSAFE = (
     "\x00-\x1f\x7f-\x9f"  # control characters
@@ -32,6 +33,17 @@ def counted(number: int, noun: str) -> str:
         ('1 message', '2,000 messages')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def shown_time(ns: int) -> str:
+    """A time, in nanoseconds since the Unix epoch, to the millisecond.
+
+    Example:
+        >>> shown_time(1_750_000_000_104_999_999)
+        '2025-06-15T15:06:40.104Z'
+    """
+    text = datetime.fromtimestamp(ns // 1_000_000 / 1e3, UTC).isoformat("T", "milliseconds")
+    return text.replace("+00:00", "Z")
 
 
 def printable_lines(text: str) -> str:

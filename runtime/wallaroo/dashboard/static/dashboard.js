@@ -38,7 +38,7 @@ const phases = ["run", "commit"];
 const graph = drawGraph(application, $("graph"));
 initDeadLetters(application.changeable);
 initPause(application.changeable);
-initStateForm();
+initStateForm(application.histories);
 initCharts(application, format);
 let points = [];
 let snapshot = null;
@@ -146,6 +146,7 @@ function show() {
   updateDeadLetters(snapshot);
   publications();
   epochs();
+  $("late").hidden = !snapshot.late;
   redraw();
 }
 

@@ -44,6 +44,9 @@ export function row(cells) {
 export function number(content) { return element("td", content, "number"); }
 export function code(content) { return element("code", content); }
 
+// A command to copy, which a click selects.
+export function command(content) { return element("code", content, "command"); }
+
 export function element(name, content = "", kind = "") {
   const created = document.createElement(name);
   if (content) created.textContent = content;

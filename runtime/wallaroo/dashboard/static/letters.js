@@ -1,6 +1,6 @@
 // Dead letters: a list that is requested when it has changed, payloads on demand, and with a token
 // replay and drop. A row stays as long as its dead letter exists, and keeps the keyboard's focus.
-import { $, code, element, request, row, stepOf, when } from "./dom.js";
+import { $, code, command, element, request, row, stepOf, when } from "./dom.js";
 
 const rows = new Map();
 let shown = "";
@@ -58,6 +58,7 @@ function rowsOf(letter) {
   const about = element("td", letter.error);
   about.append(element("br"), code(letter.message));
   if (letter.traceback) about.append(tracebackOf(letter, name));
+  if (letter.explain) about.append(historyOf(letter));
   const below = element("tr"), content = element("td");
   below.hidden = true;
   below.id = `payload-${letter.id}`;
@@ -81,6 +82,13 @@ function tracebackOf(letter, name) {
   text.role = "region";
   text.ariaLabel = `Traceback of ${name}`;
   details.append(element("summary", "traceback"), text);
+  return details;
+}
+
+function historyOf(letter) {
+  const details = element("details"), text = element("p", "This shows the messages of the key up to this one: ");
+  text.append(command(letter.explain));
+  details.append(element("summary", "history of the key"), text);
   return details;
 }
 

@@ -6,12 +6,12 @@ import contextlib
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import Self
 from zlib import crc32
 
 from wallaroo.errors import RuntimeFailure
-from wallaroo.gateway.log.archived import archived_before
 from wallaroo.gateway.log.disk import Disk, content
+from wallaroo.gateway.log.pins import Pinned, Segment, pin, pinned_segments, released_before
 from wallaroo.gateway.log.records import (
     ANY,
     HEADER,
@@ -26,7 +26,6 @@ from wallaroo.gateway.log.segments import (
     HEAD_BYTES,
     Head,
     first_number,
-    kept_segments,
     parsed_head,
     segment_file,
 )
@@ -35,23 +34,8 @@ _PIECE_BYTES = 1024**2
 """Bytes that are read at once of a segment which grows, if its records are not longer."""
 
 
-class _Pinned(NamedTuple):
-    """A segment that stays as it is until its descriptor is closed, but may become longer."""
-
-    file: Path
-    first: int
-    descriptor: int
-
-
-class _Segment(Protocol):
-    """A segment that can be read."""
-
-    @property
-    def file(self) -> Path: ...
-    @property
-    def first(self) -> int: ...
-    @property
-    def descriptor(self) -> int: ...
+Reaches = Callable[[Record], bool]
+"""Whether nothing is needed that is older than a record, as is then so of all older ones."""
 
 
 def scan(
@@ -59,6 +43,7 @@ def scan(
     *,
     kept: bool = False,
     archive: Path | None = None,
+    reaches: Reaches | None = None,
     disk: Disk | None = None,
 ) -> Iterator[Record]:
     """Yield the records that the log in a directory has at some moment, from the oldest one on.
@@ -70,6 +55,8 @@ def scan(
         directory: The directory of the log; there are no records if it is missing.
         kept: Whether to begin with what is kept of released segments.
         archive: Where older ones have been archived, to begin with those; None for nowhere.
+        reaches: Whether nothing is needed that is older than a record, to begin there and leave the
+            archive alone if it can; None if all is needed.
         disk: For tests.
 
     Raises:
@@ -78,59 +65,21 @@ def scan(
     """
     disk = disk or Disk()
     with contextlib.ExitStack() as stack:
-        segments = _pinned_segments(disk, directory, stack)
+        segments, older = pinned_segments(disk, directory, stack), list[Segment]()
         if kept and segments:
-            segments = [*_pinned_kept(disk, directory, segments[0], stack), *segments]
-        older: Sequence[_Segment] = ()
-        if archive is not None and segments:  # what is archived meanwhile is there by now
-            first = segments[0]
-            head = parsed_head(content(disk, first.descriptor, HEAD_BYTES), first.file)
-            older = () if head is None else archived_before(head, archive, stack)
+            needed = None if reaches is None else _beginning_at(reaches, disk)
+            older = released_before(segments[0], directory, archive, needed, disk, stack)
         yield from _Scan(disk).records([*older, *segments])
 
 
-def _pinned_segments(disk: Disk, directory: Path, stack: contextlib.ExitStack) -> list[_Pinned]:
-    """Open and lock segments, so that the owner uses none of their files again.
+def _beginning_at(reaches: Reaches, disk: Disk) -> Callable[[Segment], bool]:
+    """Whether nothing is needed that is older than the first record of a segment."""
 
-    The newest one first: one that is released meanwhile is left out, with all before it.
-    """
-    pinned: list[_Pinned] = []
-    while not pinned:
-        numbers = [first_number(name) for name in disk.names(directory)]
-        firsts = sorted((first for first in numbers if first is not None), reverse=True)
-        if not firsts:
-            break
-        for first in firsts:
-            file = segment_file(directory, first)
-            if (segment := _pin(disk, file, first, stack)) is None:
-                break
-            pinned.insert(0, segment)
-    return pinned
+    def reaches_with(segment: Segment) -> bool:
+        first = next(_Scan(disk, follows=True).records([segment]), None)
+        return first is not None and reaches(first)
 
-
-def _pin(disk: Disk, file: Path, first: int, stack: contextlib.ExitStack) -> _Pinned | None:
-    """Open and lock a segment; None if its owner has removed it or uses its file again."""
-    try:
-        descriptor = disk.open(file)
-    except FileNotFoundError:
-        return None
-    stack.callback(disk.close, descriptor)
-    if not disk.lock(descriptor, shared=True) or not disk.is_at(descriptor, file):
-        return None
-    return _Pinned(file, first, descriptor)
-
-
-def _pinned_kept(
-    disk: Disk, directory: Path, following: _Pinned, stack: contextlib.ExitStack
-) -> list[_Pinned]:
-    """Open and lock the segments that are kept, and are before one that is not."""
-    head = parsed_head(content(disk, following.descriptor, HEAD_BYTES), following.file)
-    pinned: list[_Pinned] = []
-    for first, file in reversed([] if head is None else kept_segments(disk, directory, head)[0]):
-        if (segment := _pin(disk, file, first, stack)) is None:
-            break
-        pinned.insert(0, segment)
-    return pinned
+    return reaches_with
 
 
 class PinnedLog:
@@ -145,10 +94,10 @@ class PinnedLog:
     def __init__(self, directory: Path) -> None:
         self._directory, self._disk = directory, Disk()
         self._opened = contextlib.ExitStack()
-        self._segments: list[_Pinned] = []
+        self._segments: list[Pinned] = []
 
     def __enter__(self) -> Self:
-        self._segments = _pinned_segments(self._disk, self._directory, self._opened)
+        self._segments = pinned_segments(self._disk, self._directory, self._opened)
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -156,7 +105,7 @@ class PinnedLog:
 
     def extend(self) -> bool:
         """Also pin the segments that have begun since; returns whether there is no gap before."""
-        found = _pinned_segments(self._disk, self._directory, self._opened)
+        found = pinned_segments(self._disk, self._directory, self._opened)
         last = self._segments[-1].first if self._segments else 0
         self._segments += [segment for segment in found if segment.first > last]
         return not last or any(segment.first == last for segment in found)
@@ -211,6 +160,7 @@ class FollowedLog:
     Args:
         directory: The directory of the log.
         waits: Called when there is nothing more to read for now; returns False to read no more.
+        archive: Where older segments have been archived; None for nowhere.
         disk: For tests.
     """
 
@@ -221,10 +171,15 @@ class FollowedLog:
     """Seconds after which a slow reader looks for new segments, before they are released."""
 
     def __init__(
-        self, directory: Path, waits: Callable[[], bool], disk: Disk | None = None
+        self,
+        directory: Path,
+        waits: Callable[[], bool],
+        archive: Path | None = None,
+        disk: Disk | None = None,
     ) -> None:
         self._directory, self._waits, self._disk = directory, waits, disk or Disk()
-        self._segments: list[_Pinned] = []
+        self._archive = archive
+        self._segments: list[Pinned] = []
         self._opened: dict[int, contextlib.ExitStack] = {}
         """What closes each segment, by its first number."""
 
@@ -237,35 +192,54 @@ class FollowedLog:
             stack.close()
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield the records, from the oldest one on.
+        """Yield the records, from the oldest one of the log on; see `records`."""
+        return self.records(lambda _record: True)
+
+    def records(self, reaches: Reaches) -> Iterator[Record]:
+        """Yield the records, from the oldest one of the log on, or from older ones.
+
+        Args:
+            reaches: Whether nothing is needed that is older than a record.
 
         Raises:
             DamagedLog: Records that were on disk are missing, or are not as they were written.
             RuntimeFailure: The reader is too slow.
         """
         scanned, extend_at = _Scan(self._disk, follows=True), 0.0
-        while True:
-            self._extend()
-            reading = list(self._segments)
-            for record in scanned.records(reading):
-                yield record
-                if (now := time.monotonic()) >= extend_at:
-                    self._extend()
-                    extend_at = now + self.EXTEND_S
-            for segment in reading[:-1]:
-                self._segments.remove(segment)
-                self._opened.pop(segment.first).close()
-            if len(self._segments) <= 1 and not self._waits():
-                return
+        with contextlib.ExitStack() as stack:
+            older = self._before(reaches, stack)
+            while True:
+                self._extend()
+                reading = list(self._segments)
+                for record in scanned.records([*older, *reading]):
+                    yield record
+                    if (now := time.monotonic()) >= extend_at:
+                        self._extend()
+                        extend_at = now + self.EXTEND_S
+                older = []
+                stack.close()
+                for segment in reading[:-1]:
+                    self._segments.remove(segment)
+                    self._opened.pop(segment.first).close()
+                if len(self._segments) <= 1 and not self._waits():
+                    return
+
+    def _before(self, reaches: Reaches, stack: contextlib.ExitStack) -> list[Segment]:
+        """The segments that are needed and are before those of the log; *stack* closes them."""
+        if not self._segments:
+            return []
+        needed = _beginning_at(reaches, self._disk)
+        first = self._segments[0]
+        return released_before(first, self._directory, self._archive, needed, self._disk, stack)
 
     def _extend(self) -> None:
         """Also keep the segments that have begun since."""
         last = self._segments[-1].first if self._segments else 0
         numbers = [first_number(name) or 0 for name in self._disk.names(self._directory)]
-        found: list[_Pinned] = []
+        found: list[Pinned] = []
         for first in sorted((one for one in numbers if one > last), reverse=True):
             stack = contextlib.ExitStack()
-            segment = _pin(self._disk, segment_file(self._directory, first), first, stack)
+            segment = pin(self._disk, segment_file(self._directory, first), first, stack)
             if segment is None:  # released, and all before it
                 stack.close()
                 break
@@ -284,11 +258,11 @@ class FollowedLog:
             )
             raise RuntimeFailure(msg)
 
-    def _is_there(self, segment: _Pinned) -> bool:
+    def _is_there(self, segment: Pinned) -> bool:
         """Whether a segment has not been released."""
         return self._disk.is_at(segment.descriptor, segment.file)
 
-    def _follows_last(self, segment: _Pinned) -> bool:
+    def _follows_last(self, segment: Pinned) -> bool:
         """Whether *segment*, as far as it says, follows the last one."""
         head = parsed_head(content(self._disk, segment.descriptor, HEAD_BYTES), segment.file)
         return head is None or head.previous == self._segments[-1].first
@@ -314,7 +288,7 @@ class _Scan:
         """Place and number of the next record in it."""
         self._chain = ANY
 
-    def records(self, segments: Sequence[_Segment]) -> Iterator[Record]:
+    def records(self, segments: Sequence[Segment]) -> Iterator[Record]:
         """Yield the records of *segments*; the first of them may have been read in part."""
         for segment, following in zip(segments, [*segments[1:], None], strict=False):
             if self._head is None or self._head.first != segment.first:
@@ -335,7 +309,7 @@ class _Scan:
                 stop = following.first if following else None
                 yield from self._segment(segment, self._head, stop)
 
-    def _is_empty(self, segment: _Segment) -> bool:
+    def _is_empty(self, segment: Segment) -> bool:
         return not content(self._disk, segment.descriptor, offset=HEAD_BYTES).strip(b"\0")
 
     def _continues(self, head: Head) -> bool:
@@ -347,7 +321,7 @@ class _Scan:
             and self._chain in {head.chain, ANY}
         )
 
-    def _segment(self, segment: _Segment, head: Head, stop: int | None) -> Iterator[Record]:
+    def _segment(self, segment: Segment, head: Head, stop: int | None) -> Iterator[Record]:
         """Yield the records of a segment, up to the number *stop* if another one follows it."""
         is_suspected = False
         while True:
@@ -367,7 +341,7 @@ class _Scan:
                 raise damage_at(segment.file, whole, self._at, self._number, stop)
             is_suspected = True
 
-    def _tail(self, segment: _Segment, head: Head) -> Iterator[Record]:
+    def _tail(self, segment: Segment, head: Head) -> Iterator[Record]:
         """Yield the records that have been appended to the last segment."""
         length = _PIECE_BYTES
         while True:
@@ -380,7 +354,7 @@ class _Scan:
             length = needed
 
     def _walk(
-        self, segment: _Segment, head: Head, length: int | None = None, stop: int = MOST_NUMBER
+        self, segment: Segment, head: Head, length: int | None = None, stop: int = MOST_NUMBER
     ) -> Generator[Record, None, tuple[Walk, Extent]]:
         """Yield records from where reading has come to, from *length* bytes at most.
 

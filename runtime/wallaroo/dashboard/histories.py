@@ -1,0 +1,90 @@
+"""Histories of keys over HTTP: the command for it, and what it prints for who has the token.
+
+The command runs code of the application again, with its side effects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from wallaroo.dashboard.access import TokenGate, check_change
+from wallaroo.dashboard.explaining import Explainer, Explaining, key_argument, of_letter
+from wallaroo.dashboard.json_responses import json_response
+from wallaroo.dashboard.look_ups import KEY_CHARACTERS
+from wallaroo.gateway.dead_letters.store import DeadLetter
+
+log = structlog.get_logger("wallaroo.dashboard")
+
+
+class HistoryRoutes:
+    """The requests that concern histories.
+
+    Args:
+        explaining: Returns how the run, as it is now, is explained.
+        gate: Checks the token of who asks for a history; None if nobody may.
+        shows_args: Whether commands have the arguments of the application, which may be secret.
+    """
+
+    def __init__(
+        self, explaining: Callable[[], Explaining], gate: TokenGate | None, *, shows_args: bool
+    ) -> None:
+        self._explaining, self._gate, self._shows_args = explaining, gate, shows_args
+        self._running, self._explainer = asyncio.Lock(), Explainer()
+
+    def routes(self) -> list[Route]:
+        """Paths with their handlers."""
+        return [
+            Route("/history", self._command, methods=["GET"]),
+            Route("/history", self._history, methods=["POST"]),
+        ]
+
+    def stop(self) -> None:
+        """End what is running."""
+        self._explainer.stop()
+
+    def described(self) -> dict[str, Any]:
+        """The command for late messages, and whether histories can be shown."""
+        explaining = self._explaining()
+        shows = explaining.is_here and self._gate is not None
+        return {"late": self._written(["--late"]), "here": explaining.is_here, "shows": shows}
+
+    def of_letter(self, letter: DeadLetter) -> str | None:
+        """The command for the key of a dead letter; None if that is not known."""
+        asked = of_letter(letter)
+        return None if asked is None else self._written(asked)
+
+    def _written(self, asked: list[str]) -> str:
+        return self._explaining().command(asked, shows_args=self._shows_args)
+
+    async def _command(self, request: Request) -> Response:
+        return json_response({"command": self._written([_key_of(request)])})
+
+    async def _history(self, request: Request) -> Response:
+        check_change(request, self._gate)
+        key, explaining = _key_of(request), self._explaining()
+        if not explaining.is_here:
+            raise HTTPException(404, "the log is not on this machine: call the command where it is")
+        if self._running.locked():
+            raise HTTPException(503, "another history is being made: try again in a minute")
+        by = request.client.host if request.client else "the dashboard"
+        log.info("history asked for", key=key, by=by)
+        async with self._running:
+            return json_response(await run_in_threadpool(self._explainer.run, explaining, [key]))
+
+
+def _key_of(request: Request) -> str:
+    key = request.query_params.get("key", "")
+    if not 0 < len(key) <= KEY_CHARACTERS or "\0" in key:
+        raise HTTPException(
+            400, f"a key has 1 to {KEY_CHARACTERS:,} characters here, none of them NUL"
+        )
+    return key_argument(key)
