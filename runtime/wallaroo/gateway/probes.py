@@ -14,8 +14,10 @@ from wallaroo.metrics.exposition import exposition
 from wallaroo.observability.health import Health, HealthServer
 
 STARTING = "starting"
-_TURN_S = 5.0
-"""Seconds after which a probe stops waiting for the event loop or the disk."""
+_TURN_S = 4.0
+"""Seconds after which a probe stops waiting for the event loop; charts wait 5 for an answer."""
+_FLUSH_S = 2.0
+"""Seconds, of these, in which the disk has to take what was accepted."""
 
 
 class Probes:
@@ -60,14 +62,14 @@ class Probes:
             raise RuntimeFailure(self.starting)
         return self._monitor
 
-    def _alive(self) -> Health:
+    def _alive(self, within_s: float = _TURN_S) -> Health:
         """Whether the event loop, which serves all sockets, takes its turns."""
         if self.starting is not None:  # a large log takes a while, and a full disk longer
             return Health(True, self.starting)
         try:
-            asyncio.run_coroutine_threadsafe(_turn(), self._loop).result(_TURN_S)
+            asyncio.run_coroutine_threadsafe(_turn(), self._loop).result(within_s)
         except TimeoutError:
-            return Health(False, f"the event loop of the sockets took no turn in {_TURN_S:.0f} s")
+            return Health(False, f"the event loop of the sockets took no turn in {within_s:.0f} s")
         return Health(True, "alive")
 
     def _accepting(self) -> Health:
@@ -76,9 +78,9 @@ class Probes:
             return Health(self.starting == WAITING, self.starting)
         if self.stopping:
             return Health(False, "stopping: the sources are closed")
-        if not self._journal.flush(_TURN_S):
-            return Health(False, f"the journal's disk took nothing in {_TURN_S:.0f} s")
-        alive = self._alive()
+        if not self._journal.flush(_FLUSH_S):
+            return Health(False, f"the journal's disk took nothing in {_FLUSH_S:.0f} s")
+        alive = self._alive(_TURN_S - _FLUSH_S)
         return Health(True, self._monitor.status().waiting or alive.reason) if alive.good else alive
 
 

@@ -325,7 +325,7 @@ class ChunkRun:
         """Do regularly what nothing else asks for."""
         self._look = self._loop.call_later(_LOOK_S, self._look_around)
         self._guarded(lambda: self._reports.tell(self._processes.driver))
-        self._epoch.warn_if_long()
+        self._epoch.warn_if_long(lacks_room=self._store.writer.is_stuck)
         self.step()
 
     def _left_s(self) -> float | None:

@@ -117,15 +117,21 @@ class EpochTimer:
         """Seconds for which the stream has stood still, until now at most."""
         return self.ending_s if self._stood_s is None else self._stood_s
 
-    def warn_if_long(self) -> None:
-        """Log that its end takes long, once for each epoch."""
+    def warn_if_long(self, *, lacks_room: bool) -> None:
+        """Log that its end takes long, once for each epoch.
+
+        Args:
+            lacks_room: Whether the disk of the log is full.
+        """
         if self._is_told or self.ending_s <= LONG_S:
             return
         self._is_told = True
         log.warning(
             "epoch takes long to end",
             seconds=round(self.ending_s),
-            reason="Spark has not saved the state: its disk or object store is slow or away, "
+            reason="the disk of the log is full"
+            if lacks_room
+            else "Spark has not saved the state: its disk or object store is slow or away, "
             "or a step is slow",
             messages="wait" if self.stands else "are processed meanwhile",
         )
