@@ -184,7 +184,7 @@ class Result:
 
     def __init__(self, relation: Any, call: Callable[..., Any]) -> None:
         self._call = call
-        self._relation = relation.query("result", "FROM result")  # whose names differ
+        self._relation = call(relation.query, "result", "FROM result")  # whose names differ
 
     @property
     def names(self) -> list[str]:
@@ -193,13 +193,13 @@ class Result:
 
     def texts(self) -> Iterator[list[tuple[str | None, ...]]]:
         """Batches of rows, each with a text for each column; None for NULL."""
-        texts = self._relation.query("result", "SELECT COLUMNS(*)::VARCHAR FROM result")
+        texts = self._query("SELECT COLUMNS(*)::VARCHAR FROM result")
         for batch in self._batches(texts):
             yield list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
     def documents(self) -> Iterator[str]:
         """The rows as JSON objects."""
-        texts = self._relation.query("result", "SELECT to_json(result) FROM result")
+        texts = self._query("SELECT to_json(result) FROM result")
         for batch in self._batches(texts):
             yield from batch.column(0).to_pylist()
 
@@ -207,6 +207,9 @@ class Result:
         """The rows as Arrow."""
         reader = self._call(self._relation.to_arrow_reader, _BATCH)
         return reader.schema, self._read(reader)
+
+    def _query(self, query: str) -> Any:
+        return self._call(self._relation.query, "result", query)
 
     def _batches(self, relation: Any) -> Iterator[pa.RecordBatch]:
         return self._read(self._call(relation.to_arrow_reader, _BATCH))
