@@ -100,9 +100,17 @@ def test_an_async_step_knows_the_time_of_its_message_also_in_a_notebook() -> Non
     async def notebook() -> Simulation:
         return simulated(ask)
 
+    @wallaroo.computation(name="tell")
+    def tell(message: str) -> Any:
+        return message, wallaroo.now().second
+
+    async def with_another_step() -> Simulation:
+        return simulated(tell)
+
     expected = [b"('a', 1)", b"('b', 2)"]
     assert driven(ask).outputs["in"] == simulated(ask).outputs == expected
     assert asyncio.run(notebook()).outputs == expected
+    assert asyncio.run(with_another_step()).outputs == expected
 
 
 def test_calls_that_are_skipped_do_not_shift_the_times_of_others() -> None:
@@ -132,6 +140,45 @@ async def starts_a_task(_message: str) -> Any:
     return await asyncio.create_task(in_task())
 
 
+@wallaroo.computation(name="runs tasks")
+def runs_tasks(_message: str) -> Any:
+    async def draw() -> float:
+        await asyncio.sleep(0)
+        return wallaroo.rng().random()
+
+    async def draw_several() -> list[float]:
+        return [*await asyncio.gather(draw(), draw())]
+
+    return asyncio.run(draw_several())
+
+
+@wallaroo.computation(name="runs a task")
+def runs_a_task(_message: str) -> Any:
+    return asyncio.run(in_task())
+
+
+@wallaroo.computation(name="runs a callback")
+def runs_a_callback(_message: str) -> Any:
+    async def call() -> Any:
+        called: asyncio.Future[Any] = asyncio.Future()
+
+        def ask() -> None:
+            try:
+                called.set_result(wallaroo.now())
+            except RuntimeError as error:
+                called.set_exception(error)
+
+        asyncio.get_running_loop().call_soon(ask)
+        return await called
+
+    return asyncio.run(call())
+
+
+@wallaroo.computation(name="runs another loop's task")
+def runs_another_loops_task(_message: str) -> Any:
+    in_task().send(None)  # as trio does
+
+
 @wallaroo.computation_batch(name="batch", max=2)
 def in_batch(messages: list[str]) -> list[Any]:
     return [wallaroo.now() for _ in messages]
@@ -158,6 +205,10 @@ def starts_a_thread(_message: str) -> None:
     [
         (draws_in_async, "wallaroo.rng is for the message .* async step have no order: call it in"),
         (starts_a_task, "a task or thread that a function has started belongs to no message"),
+        (runs_tasks, "wallaroo.rng .* a task or thread that a function has started belongs to no"),
+        (runs_a_task, "a task or thread that a function has started belongs to no message"),
+        (runs_a_callback, "a task or thread that a function has started belongs to no message"),
+        (runs_another_loops_task, "a task or thread that a function has started belongs to no"),
         (starts_a_thread, "a task or thread that a function has started belongs to no message"),
         (
             in_batch,
@@ -173,12 +224,16 @@ def test_where_there_is_no_message_an_error_says_so(step: Any, why: str) -> None
     assert all("is for the message that is processed, and" in one.error for one in failed)
 
 
+saved: list[str] = []
+
+
 class Stamped:
     def __init__(self) -> None:
         self.text = "new"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"text": str(wallaroo.now())}
+        saved.append(str(wallaroo.now()))
+        return {"text": saved[-1]}
 
 
 def test_what_is_saved_has_no_message() -> None:
@@ -195,9 +250,11 @@ def test_what_is_saved_has_no_message() -> None:
     sink = wallaroo.TCPSinkConfig("", 0, wallaroo.encoder(str))
     keyed = pipeline.key_by(wallaroo.key_extractor(str)).to(keep).to_sink(sink)
     made = wallaroo.build_application("App", keyed)
+    saved.clear()
     (letter,) = simulate(made, [("in", b"a")]).set_aside
-    assert "loaded, saved or put in order" in str(letter[3])
-    with pytest.raises(RuntimeFailure, match="loaded, saved or put in order"):
+    assert not saved
+    assert "saved, loaded or migrated" in str(letter[3])
+    with pytest.raises(RuntimeFailure, match="saved, loaded or migrated"):
         Driven(resolve(made)).batch([[Block(0, 1, 0, S, b"\0\0\0\1a")]])
 
 

@@ -51,7 +51,8 @@ def now() -> datetime:
 
     Raises:
         RuntimeError: No single message is processed: in a batch, in a thread or a task that a
-            function has started, and while something is loaded or saved.
+            function has started, where entities are saved, loaded or migrated, and where `time=`
+            finds the order of messages.
 
     Example:
         >>> import wallaroo

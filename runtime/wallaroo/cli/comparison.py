@@ -80,12 +80,14 @@ def comparison_lines(rehearsal: Rehearsal) -> Iterator[str]:
 
 def _other_call_lines(rehearsal: Rehearsal) -> Iterator[str]:
     """The calls in the code that return something else each time, if anything differs."""
-    differs = rehearsal.differing_names()
-    calls = [f"{call} ({at})" for call, at in other_calls(rehearsal.application)] if differs else []
-    if calls:
-        more = f" and {len(calls) - _EXAMPLES:,} more" if len(calls) > _EXAMPLES else ""
-        yield f"calls with other results each time: {', '.join(calls[:_EXAMPLES])}{more}"
-        yield "  wallaroo.now() and wallaroo.rng() are the same when a message is run again"
+    if not rehearsal.differing_names():
+        return
+    places = dict[str, list[str]]()
+    for call, place in other_calls(rehearsal.application):
+        places.setdefault(call, []).append(str(place))
+    if places:
+        yield "calls with other results each time, unlike those of wallaroo.now and wallaroo.rng:"
+        yield from (f"  {call}: {', '.join(at)}" for call, at in places.items())
 
 
 def letter_lines(rehearsal: Rehearsal) -> Iterator[str]:

@@ -103,7 +103,7 @@ class _Asked(NamedTuple):
     default=20,
     show_default=True,
     metavar="N",
-    help="Number of changes, the latest ones.",
+    help="Number of changes, the latest ones; with --output, of messages that may have made it.",
 )
 @click.option(
     "--with-app",

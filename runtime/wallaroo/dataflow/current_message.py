@@ -24,7 +24,13 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from wallaroo.api.repeatable import Origin, use
 from wallaroo.model.application import MIXED
 from wallaroo.model.keys.buckets import stable_hash
-from wallaroo.user_code.callers import codes_of, is_loop_runner, is_time_limited, user_call
+from wallaroo.user_code.callers import (
+    codes_of,
+    is_loop_runner,
+    is_of_task,
+    is_time_limited,
+    user_call,
+)
 from wallaroo.wire.records import MILLISECOND_NS
 
 T = TypeVar("T")
@@ -48,7 +54,10 @@ _IS_MIXED = (
     "behind a state, a key_by and an async or batched step, messages have no order: "
     "call it before that step, and pass on what it returns"
 )
-_NO_MESSAGE = "there is none while something is loaded, saved or put in order"
+_NO_MESSAGE = (
+    "there is none where entities are saved, loaded or migrated, and where time= finds the order "
+    "of messages"
+)
 DECODER = "decoder"
 """Name of what runs before the first step."""
 _MISSING = object()
@@ -291,14 +300,14 @@ class _OfMessages(Origin):
         return (_of_thread if known else at).processing.rng(draw, call, attempt)
 
 
-def _read(caller: FrameType, asked: str, *, whole: bool) -> _Found | None:  # noqa: PLR0912
+def _read(caller: FrameType, asked: str, *, whole: bool) -> _Found | None:  # noqa: PLR0912, PLR0915
     """Return the current message, with step and key only if it is the *whole*; None if outside."""
     at: Any = None
     owner: Any = _MISSING
     step: Any = None
     key: Any = _MISSING
     state_key: Any = _MISSING
-    number, is_limited = None, False
+    number, is_limited, is_task = None, False, False
     frame: FrameType | None = caller
     while frame is not None and (at is None or (whole and _MISSING in (owner, key, state_key))):
         code = frame.f_code
@@ -311,7 +320,7 @@ def _read(caller: FrameType, asked: str, *, whole: bool) -> _Found | None:  # no
             if role is Role.SAVING and at is None:
                 _refuse(asked, _NO_MESSAGE)
             if role is Role.AWAITED:
-                number = values["number"]
+                number, is_task = values["number"], False
             elif role is Role.ISOLATED and number is not None:
                 number = values["calls"][number][0] - values["first"]
             elif role is Role.THREAD and "caller" in values:
@@ -319,8 +328,10 @@ def _read(caller: FrameType, asked: str, *, whole: bool) -> _Found | None:  # no
                 continue
             elif role is Role.COLLECTED and number is not None and at is None:
                 at, key = values["taken"][number][:2]
-        elif at is None and number is None and is_loop_runner(code):
-            _refuse(asked, _IN_TASK)
+        elif at is None and number is None:
+            if is_loop_runner(code):
+                _refuse(asked, _IN_TASK)
+            is_task = is_task or is_of_task(code)
         if (names := _variables.get(code)) is not None:
             values = frame.f_locals
             for name in names.at:
@@ -341,6 +352,8 @@ def _read(caller: FrameType, asked: str, *, whole: bool) -> _Found | None:  # no
         if any(map(_is_processing, sys._current_frames().values())):  # noqa: SLF001
             _refuse(asked, _IN_TASK)
         return None
+    if is_task:
+        _refuse(asked, _IN_TASK)
     keys = (key, state_key)
     key, state_key = (None if one is _MISSING else one for one in keys)
     return _Found(at, owner, step or DECODER, (key, state_key), number is not None)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from wallaroo.dataflow.current_message import Role, has_role
 from wallaroo.dataflow.entity_checks import always, is_saved
 from wallaroo.dataflow.savable import RECENT, CheckedEntity, Unsavable, codec_of, saved, settle_all
 from wallaroo.model.application import Application, StateCompute, Stateful
@@ -138,6 +139,7 @@ class Watch:
                     self._unsavable.add((name, key))
         return self._unsavable
 
+    @has_role(Role.SAVING)
     def _check_occasionally(self, where: Where, entity: Any) -> None:
         messages = self._countdowns.get(where, 0)
         if messages:

@@ -8,6 +8,7 @@ when a module is imported.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
 from types import CodeType, FrameType
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,6 +29,8 @@ _loop_runners: set[CodeType] = set()
 """Functions of the runtime that run an event loop."""
 _loop_calls: set[CodeType] = set()
 """Functions of Python that such a loop calls for each piece of work, which may be user code's."""
+_COROUTINE = CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
+"""Flags of code that waits in an event loop, of whatever library."""
 
 
 class _Variables(NamedTuple):
@@ -83,6 +86,11 @@ def is_time_limited(code: CodeType) -> bool:
 def is_loop_runner(code: CodeType) -> bool:
     """Whether *code* is marked by `runs_loop`."""
     return code in _loop_runners
+
+
+def is_of_task(code: CodeType) -> bool:
+    """Whether *code* runs in a task of some event loop, or calls what such a loop runs."""
+    return bool(code.co_flags & _COROUTINE) or code in _loop_calls
 
 
 def is_repeated(frame: FrameType | None, line: Any) -> bool:
