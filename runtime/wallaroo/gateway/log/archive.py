@@ -7,6 +7,7 @@ The name of a file says of which log and which segment it is, and has the SHA-25
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -49,10 +50,13 @@ def archive(segment: Path, directory: Path) -> Path:
         source.seek(0)
         place = f"{head.name.hex()}-{head.first:016x}"
         for left in directory.glob(f".{head.name.hex()}-*.part"):  # a kill has cut it short
-            left.unlink()
+            if not _is_locked(left):
+                left.unlink(missing_ok=True)
         part = directory / f".{place}-{os.getpid()}.part"
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
         try:
+            with contextlib.suppress(OSError):  # not every file system has locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             digest = _compress(source, os.dup(descriptor))
             os.fsync(descriptor)
             fault("archive-copied")
@@ -67,6 +71,18 @@ def archive(segment: Path, directory: Path) -> Path:
     wait_until_durable(directory)
     fault("archive-named")
     return file
+
+
+def _is_locked(part: Path) -> bool:
+    """Whether another process is writing to *part*, for a copy of the log."""
+    try:
+        with part.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def archived(directory: Path, log: bytes) -> Mapping[int, Sequence[Path]]:

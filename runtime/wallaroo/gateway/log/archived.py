@@ -73,7 +73,10 @@ def archived_before(
     """
     files, extracting = archived(archive, following.name), _Extracting(stack)
     found: list[ArchivedSegment] = []
-    while (before := _before(following, files.get(following.previous, ()))) is not None:
+    while following.previous:
+        before = _before(following, files.get(following.previous, ()))
+        if before is None:
+            break
         file, following = before
         found.insert(0, ArchivedSegment(file, following.first, extracting))
     unused = sum(len(files[first]) for first in files if first < following.first)
