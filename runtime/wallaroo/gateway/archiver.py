@@ -94,7 +94,8 @@ class Archiver:
                 "archive waits",
                 archive=str(self._archive),
                 reason=problem,
-                effect=f"{MOST_WAITING} files of the log wait for it; then the oldest are removed",
+                effect=f"{MOST_WAITING} files of the log wait for it, besides those that did at "
+                "the start; then the oldest are removed",
             )
         elif self._is_stuck:
             log.info("archive resumed", archive=str(self._archive))
