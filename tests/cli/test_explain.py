@@ -424,3 +424,7 @@ def test_what_is_archived_is_read_by_all_commands(
     assert len(CliRunner().invoke(main, asked).stdout.splitlines()) == 20
     refused = CliRunner().invoke(main, [*asked, "--archive", str(tmp_path / "none")])
     assert (refused.exit_code, "does not exist" in refused.stderr) == (2, True)
+    sorted(archive.iterdir())[1].unlink()
+    done = CliRunner().invoke(main, asked)
+    assert (done.exit_code, "archive incomplete" in done.stderr) == (0, True)
+    assert "archive incomplete" not in done.stdout

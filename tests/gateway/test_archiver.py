@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -77,6 +78,24 @@ def test_it_ends_with_the_gateway_and_says_that_the_archive_is_away(written: Wri
     assert waits["event"] == "archive waits"
     assert waits["reason"] == f"{written.archive} is not there"
     assert written.waiting()
+
+
+def test_a_stop_leaves_nothing_half_copied(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archiver_module, "_END_S", 60.0)
+    first, *_ = written.waiting()
+    os.truncate(first, 1 << 38)  # it takes minutes to read
+
+    async def run() -> None:
+        archiver = Archiver(written.directory, written.archive)
+        archiver.start()
+        await until(lambda: bool(list(written.archive.iterdir())))
+        archiver.stop()
+
+    asyncio.run(run())
+    assert list(written.archive.iterdir()) == []
+    assert first in written.waiting()
 
 
 def test_a_process_that_cannot_be_started_is_tried_again(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from tests.helpers import wait_until
 from tests.history.harness import Recorded, explained
@@ -20,6 +21,7 @@ from wallaroo.gateway import writer
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.journal.write_buffer import JournalLimits
 from wallaroo.gateway.log.archiving import archive_oldest
+from wallaroo.gateway.log.kept import MOST_WAITING
 from wallaroo.gateway.log.log import Log
 from wallaroo.gateway.log.records import SNAPSHOT
 from wallaroo.gateway.store import StoreLimits
@@ -106,6 +108,31 @@ def test_all_of_it_is_there_if_the_rest_is_archived(tmp_path: Path) -> None:
     assert changes[0].is_new
     assert not explanation.lacks
     assert Rehearsal.of(totals(), records(log, archive=archive)).differing_names() == set()
+
+
+def test_that_the_archive_falls_behind_and_has_caught_up_is_told(tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    recorded = Recorded(tmp_path, totals(), limits=StoreLimits(JournalLimits(archive=archive)))
+
+    def told_after(rounds: int, event: str) -> None:
+        for number in range(rounds):
+            recorded.run([("numbers", b"ada %d" % number + b" " * 3_000)])
+            recorded.checkpoint()
+        recorded.store.journal.alarm.set(None)
+        wait_until(lambda: any(one["event"] == event for one in told), event)
+
+    with structlog.testing.capture_logs() as told:
+        told_after(ROUNDS, "archive waits")
+        waiting = len(segments(tmp_path, "leaving-"))
+        assert waiting >= MOST_WAITING
+        while archive_oldest(tmp_path / LOG, archive):
+            pass
+        told_after(2, "archive resumed")
+    recorded.close()
+    changes = [one for one in told if one["event"].startswith("archive")]
+    assert [one["event"] for one in changes] == ["archive waits", "archive resumed"]
+    assert changes[0]["effect"].startswith(f"{MOST_WAITING} files of the log wait for it")
 
 
 class Archived:

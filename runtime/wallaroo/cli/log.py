@@ -36,6 +36,7 @@ from wallaroo.gateway.entries import (
 from wallaroo.gateway.log.records import MOST_NUMBER, SKIPPED, SNAPSHOT, Record
 from wallaroo.gateway.numbering import Renumbering
 from wallaroo.history.records import names_from, records
+from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import counted, printable, printable_json
 from wallaroo.wire.records import TICK_SOURCE
 
@@ -123,20 +124,21 @@ def log(
         raise UsageError(msg)
     chosen = {_KINDS[kind] for kind in kinds} or None
     held: deque[str] = deque(maxlen=last and min(last, sys.maxsize))
-    try:
-        names = Renumbering()
-        for record in records(directory, end, archive):
-            names = names_from(record, names)
-            if record.number >= first and (chosen is None or record.kind in chosen):
-                line = (_json if as_json else _line)(record, names, with_data=with_data)
-                if last is None:
-                    print(line)
-                else:
-                    held.append(line)
-    finally:
-        for line in held:
-            print(line)
-        sys.stdout.flush()
+    with reserved_stdout() as out:
+        try:
+            names = Renumbering()
+            for record in records(directory, end, archive):
+                names = names_from(record, names)
+                if record.number >= first and (chosen is None or record.kind in chosen):
+                    line = (_json if as_json else _line)(record, names, with_data=with_data)
+                    if last is None:
+                        print(line, file=out)
+                    else:
+                        held.append(line)
+        finally:
+            for line in held:
+                print(line, file=out)
+            out.flush()
 
 
 class _Said(NamedTuple):

@@ -252,8 +252,8 @@ JOURNAL_LIMITS = Options(
         "--archive",
         type=PlaceType(file_okay=False),
         metavar="DIR",
-        help="Existing directory to which the part of the log is moved that is neither needed nor "
-        "kept any more, compressed. While it is missing or full, 1 GiB waits for it.",
+        help="Directory to which the part of the log is moved that is neither needed nor kept any "
+        "more, compressed; it is not made. While it is missing, full or slow, 1 GiB waits for it.",
     ),
 )
 DEAD_LETTER_LIMITS = Options(

@@ -15,8 +15,8 @@ from wallaroo.gateway.log.kept import MOST_WAITING
 
 _RESTART_S = 10.0
 """Seconds until a process that has ended is replaced."""
-_END_S = 1.0
-"""Seconds that a process which was killed has to end."""
+_END_S = 2.0
+"""Seconds that a process has to end which was told to, or killed."""
 
 log = structlog.get_logger("wallaroo.gateway")
 
@@ -60,6 +60,9 @@ class Archiver:
         if self._restart is not None:
             self._restart.cancel()
         if self._process is not None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it may hang for an archive
+                self._process.wait(_END_S)
             self._process.kill()
             self._end()
 
@@ -91,7 +94,8 @@ class Archiver:
                 "archive waits",
                 archive=str(self._archive),
                 reason=problem,
-                effect=f"{MOST_WAITING} files of the log wait for it; then the oldest are removed",
+                effect=f"{MOST_WAITING} files of the log wait for it, besides those that did at "
+                "the start; then the oldest are removed",
             )
         elif self._is_stuck:
             log.info("archive resumed", archive=str(self._archive))

@@ -24,7 +24,7 @@ from wallaroo.gateway.entries import NOTED, pack_noted
 from wallaroo.gateway.journal.clock import Uptime, uptime
 from wallaroo.gateway.journal.journal import Journal
 from wallaroo.gateway.journal.write_buffer import JournalLimits, Reached
-from wallaroo.gateway.log.kept import Keep, KeptSegments
+from wallaroo.gateway.log.kept import MOST_WAITING, Keep, KeptSegments
 from wallaroo.gateway.numbering import Numbering
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.writer import LogWriter
@@ -96,6 +96,8 @@ class Store:
         self._archives = limits.journal.archive is not None
         self._lost = 0
         """Segments that went without having been archived."""
+        self._is_behind = False
+        """Whether so many segments wait for the archive that it has been told."""
         self._turns = None if schedule is not None else _Turns(self._take_turn)
         wake = schedule if self._turns is None else self._turns.ask
         assert wake is not None
@@ -290,7 +292,7 @@ class Store:
             now, segments, queues = time.monotonic(), self.writer.log, self.outbox.queues
             self._release_at = now + _RELEASE_EVERY_S
             left_s = segments.kept.expire()
-            self._tell_lost(segments.kept.lost)
+            self._tell_archive(segments.kept)
             self._expire_at = math.inf
             if left_s is not None:
                 self._expire_at = max(self._release_at, now + min(left_s, _EXPIRE_EVERY_S))
@@ -309,14 +311,26 @@ class Store:
             elif not self._is_releasing:
                 self._release_later(end)
 
-    def _tell_lost(self, lost: int) -> None:
-        if lost != self._lost:
+    def _tell_archive(self, kept: KeptSegments) -> None:
+        """Log that the archive falls behind, or has caught up, and what has not been archived."""
+        if kept.waits(MOST_WAITING // 2 if self._is_behind else MOST_WAITING) != self._is_behind:
+            self._is_behind = not self._is_behind
+            if self._is_behind:
+                log.warning(
+                    "archive waits",
+                    reason="it does not take files as fast as the log lets them go",
+                    effect=f"{kept.waiting} files of the log wait for it; beyond "
+                    f"{kept.most_waiting}, the oldest are removed",
+                )
+            else:
+                log.info("archive resumed")
+        if kept.lost != self._lost:
             log.warning(
                 "not archived",
-                files=lost - self._lost,
+                files=kept.lost - self._lost,
                 reason="the archive has not taken them in time, or the disk of the log is full",
             )
-            self._lost = lost
+            self._lost = kept.lost
 
     def _release_later(self, end: int, durable: Callable[[], None] = lambda: None) -> None:
         """Let go of a segment, once all is on disk because of which it is not needed."""

@@ -177,7 +177,12 @@ def _range(some: Sequence[Numbered], wanted: WantedOutput) -> str:
     last = some[-1].first + some[-1].outputs.amount - 1
     there = f"it has outputs {some[0].first:,} to {last:,}"
     is_before = wanted.number is not None and wanted.number < some[0].first
-    return f"{there}; --keep-messages-gib keeps more of it" if is_before else there
+    if not is_before:
+        return there
+    return (
+        f"{there}; --archive reads what the run has archived, and --keep-messages-gib of the run "
+        "keeps more of the log"
+    )
 
 
 def origin_of(

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow
 import pytest
+import structlog
 
 from tests.helpers import ROOT, wait_until
 from wallaroo.errors import DamagedFile
 from wallaroo.gateway.log import archiving
+from wallaroo.gateway.log.archive import REMEDY
 from wallaroo.gateway.log.archiving import archive_oldest
 from wallaroo.gateway.log.kept import MOST_WAITING, Keep
 from wallaroo.gateway.log.log import Log
@@ -36,11 +43,11 @@ class Written:
         for _ in self.log.recover():
             pass
 
-    def append(self, segments: int) -> None:
+    def append(self, segments: int, text: bytes = b" ") -> None:
         """Append some segments, and release all before the last one."""
         end = self.log.next + 40 * segments
         while self.log.next < end:
-            self.log.append(7, b"%d " % self.log.next * 20)
+            self.log.append(7, (b"%d" % self.log.next + text) * 20)
             self.log.write()
         self.log.sync()
         self.log.release(self.log.end)
@@ -56,6 +63,10 @@ class Written:
         numbers = [record.number for record in found]
         assert numbers == list(range(numbers[0], self.log.next))
         return numbers
+
+    def payloads(self) -> list[bytes]:
+        found = scan(self.directory, kept=True, archive=self.archive)
+        return [bytes(record.payload) for record in found if record.kind == 7]
 
     def waiting(self) -> list[Path]:
         return sorted(self.directory.glob("leaving-*"))
@@ -189,17 +200,102 @@ def test_a_file_that_is_not_what_was_archived_is_told(written: Written) -> None:
     first, second, *_ = sorted(written.archive.iterdir())
     content = first.read_bytes()
     first.write_bytes(content[:-20])
-    with pytest.raises(DamagedFile, match="is damaged"):
+    with pytest.raises(
+        DamagedFile, match=f"{first} is damaged: it cannot be decompressed; {REMEDY}"
+    ):
         written.numbers()
     with pyarrow.input_stream(str(second)) as stream:
         found = bytearray(stream.read())
     found[-1] ^= 1
     first.write_bytes(content)
-    second.write_bytes(pyarrow.compress(bytes(found), "zstd", asbytes=True))
-    with pytest.raises(DamagedFile, match="is damaged: its content does not have the SHA-256"):
+    compressed = pyarrow.compress(bytes(found), "zstd", asbytes=True)
+    second.write_bytes(compressed)
+    not_so = f"is damaged: its content does not have the SHA-256 in its name; {REMEDY}"
+    with pytest.raises(DamagedFile, match=not_so):
         written.numbers()
-    second.unlink()
-    assert written.numbers()[0] > 1
+    digest = hashlib.sha256(found).hexdigest()
+    changed = second.rename(second.with_name(f"{second.name[:50]}{digest}.zst"))
+    with pytest.raises(DamagedFile, match=f"{changed} cannot be used: .* it was changed; {REMEDY}"):
+        written.numbers()
+
+
+@pytest.mark.parametrize("way", ["empty", "swapped", "a pipe", "no link"])
+def test_a_file_that_is_not_the_segment_of_its_name_is_told(written: Written, way: str) -> None:
+    written.append(20)
+    written.archive_all()
+    first, _, third, *_ = sorted(written.archive.iterdir())
+    if way == "empty":
+        third.write_bytes(b"")
+    elif way == "swapped":
+        first.rename(written.archive / "first")
+        third.rename(first)
+        (written.archive / "first").rename(third)
+    else:
+        third.unlink()
+        third.symlink_to("none") if way == "no link" else os.mkfifo(third)
+    with pytest.raises(DamagedFile, match=f"{third} is damaged: .*; {REMEDY}"):
+        written.numbers()
+
+
+def test_what_is_missing_before_others_is_told(written: Written) -> None:
+    written.append(20)
+    written.archive_all()
+    first, second, third, fourth, *_ = sorted(written.archive.iterdir())
+    fourth_number, third_number = (int(file.name.split("-")[1], 16) for file in (fourth, third))
+    for files, missing in [
+        (
+            [third],
+            f"records {third_number} to {fourth_number - 1}, which were in {third.name[:49]}",
+        ),
+        ([second, first], None),
+    ]:
+        for file in files:
+            file.unlink()
+        with structlog.testing.capture_logs() as told:
+            assert written.numbers()[0] == fourth_number
+        assert [one["event"] for one in told] == ["archive incomplete"] * bool(missing)
+        if missing:
+            assert told[0]["missing"].startswith(missing)
+            assert told[0]["missing"].endswith("not used for this: 2")
+
+
+@pytest.mark.parametrize("text", [b"-", b" longer "])
+def test_copies_of_a_log_that_were_continued_can_have_one_archive(
+    tmp_path: Path, text: bytes
+) -> None:
+    """Both have a segment that begins with the same record, at the same place."""
+    before = Written(tmp_path)
+    before.append(6)
+    before.archive_all()
+    before.log.close()
+    shutil.copytree(before.directory, tmp_path / "copy" / "log")
+    written, copy = Written(tmp_path), Written(tmp_path / "copy")
+    copy.archive = written.archive
+    for one, more in ((copy, text), (written, b" "), (copy, text), (written, b" ")):
+        one.append(6, more)
+        one.archive_all()
+    for one in (written, copy):
+        assert one.numbers()[0] == 1
+        assert (text in one.payloads()[-1]) == (one is copy)
+    assert not any(text in payload for payload in written.payloads())
+    places = Counter(file.name[:49] for file in written.archive.iterdir())
+    place = min(place for place, files in places.items() if files > 1)
+    both = list(written.archive.glob(f"{place}*"))
+    contents = [file.read_bytes() for file in both]
+    segments = [pyarrow.input_stream(BytesIO(content), "zstd").read() for content in contents]
+    mine = [segment.count(text) > 40 for segment in segments].index(False)
+    both[mine].write_bytes(contents[mine][:-20])
+    with pytest.raises(DamagedFile, match=f"{both[mine]} is damaged: .*; {REMEDY}"):
+        written.numbers()
+    both[mine].write_bytes(contents[1 - mine])
+    with pytest.raises(DamagedFile, match=f"{both[0]} and {both[1]} cannot be used: .*; {REMEDY}"):
+        written.numbers()
+    both[mine].unlink()
+    with pytest.raises(DamagedFile, match=f"{both[1 - mine]} cannot be used: .*; {REMEDY}"):
+        written.numbers()
+    assert copy.payloads()
+    written.log.close()
+    copy.log.close()
 
 
 def test_other_files_in_the_archive_are_none_of_it(written: Written, tmp_path: Path) -> None:
@@ -214,6 +310,19 @@ def test_other_files_in_the_archive_are_none_of_it(written: Written, tmp_path: P
     other.archive_all()
     assert written.numbers()[0] == other.numbers()[0] == 1
     other.log.close()
+
+
+def test_what_another_process_is_copying_stays_and_what_was_cut_short_goes(
+    written: Written,
+) -> None:
+    written.append(12)
+    part = written.archive / f".{written.log.name.hex()}-{1:016x}-1.part"
+    with part.open("wb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert archive_oldest(written.directory, written.archive)
+        assert part.exists()
+    assert archive_oldest(written.directory, written.archive)
+    assert not part.exists()
 
 
 def process(written: Written, faults: Path) -> subprocess.Popen[bytes]:

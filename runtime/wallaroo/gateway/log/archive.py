@@ -7,6 +7,7 @@ The name of a file says of which log and which segment it is, and has the SHA-25
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from wallaroo.errors import DamagedFile
+from wallaroo.errors import DamagedFile, RuntimeFailure
 from wallaroo.gateway.log.segments import HEAD_BYTES, Head, parsed_head
 from wallaroo.system.atomic_write import wait_until_durable
 from wallaroo.system.failpoints import fault
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"(?P<log>[0-9a-f]{32})-(?P<first>[0-9a-f]{16})-(?P<digest>[0-9a-f]{64})\.zst")
 _CODEC = "zstd"
+REMEDY = (
+    "restore the right file, or move it and all older ones of the log elsewhere, or leave out "
+    "--archive"
+)
+"""What to do about a file of an archive that cannot be used."""
 _FILE_MODE = 0o600
 _PIECE_BYTES = 1024**2
 
@@ -44,10 +50,13 @@ def archive(segment: Path, directory: Path) -> Path:
         source.seek(0)
         place = f"{head.name.hex()}-{head.first:016x}"
         for left in directory.glob(f".{head.name.hex()}-*.part"):  # a kill has cut it short
-            left.unlink()
+            if not _is_locked(left):
+                left.unlink(missing_ok=True)
         part = directory / f".{place}-{os.getpid()}.part"
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
         try:
+            with contextlib.suppress(OSError):  # not every file system has locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             digest = _compress(source, os.dup(descriptor))
             os.fsync(descriptor)
             fault("archive-copied")
@@ -64,6 +73,18 @@ def archive(segment: Path, directory: Path) -> Path:
     return file
 
 
+def _is_locked(part: Path) -> bool:
+    """Whether another process is writing to *part*, for a copy of the log."""
+    try:
+        with part.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def archived(directory: Path, log: bytes) -> Mapping[int, Sequence[Path]]:
     """The files of the segments of the *log* of this name, by the number of their first record.
 
@@ -76,10 +97,17 @@ def archived(directory: Path, log: bytes) -> Mapping[int, Sequence[Path]]:
     return found
 
 
-def head_of(file: Path) -> Head | None:
-    """The head of the segment in a *file* of an archive; None if it is not whole."""
+def head_of(file: Path) -> Head:
+    """The head of the segment in a *file* of an archive.
+
+    Raises:
+        DamagedFile: It is not what was archived.
+    """
     with _decompressed(file) as stream:
-        return parsed_head(stream.read(HEAD_BYTES), file)
+        head = parsed_head(stream.read(HEAD_BYTES), file)
+    if head is None or not file.name.startswith(f"{head.name.hex()}-{head.first:016x}-"):
+        raise _damaged(file, "its first bytes do not say that it is the segment of this name")
+    return head
 
 
 @contextlib.contextmanager
@@ -88,6 +116,7 @@ def extracted(file: Path) -> Iterator[BinaryIO]:
 
     Raises:
         DamagedFile: It is not what was archived.
+        RuntimeFailure: It cannot be read, or there is no space for it.
     """
     digest = hashlib.sha256()
     with tempfile.TemporaryFile() as found:
@@ -97,8 +126,7 @@ def extracted(file: Path) -> Iterator[BinaryIO]:
                 found.write(piece)
         name = _NAME.fullmatch(file.name)
         if name is None or digest.hexdigest() != name["digest"]:
-            msg = f"{file} is damaged: its content does not have the SHA-256 in its name"
-            raise DamagedFile(msg)
+            raise _damaged(file, "its content does not have the SHA-256 in its name")
         found.flush()
         yield found
 
@@ -108,11 +136,19 @@ def _decompressed(file: Path) -> Iterator[pyarrow.NativeFile]:
     import pyarrow as pa
 
     try:
+        if not file.is_file():  # a pipe would be waited for
+            raise _damaged(file, "it is not a regular file")
         with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, _CODEC) as stream:
             yield stream
     except (OSError, pa.ArrowException) as error:
-        msg = f"{file} is damaged, or cannot be read: {error}"
-        raise DamagedFile(msg) from error
+        if number := getattr(error, "errno", None):
+            msg = f"{file} cannot be extracted: {os.strerror(number)}"
+            raise RuntimeFailure(msg) from error
+        raise _damaged(file, "it cannot be decompressed") from error
+
+
+def _damaged(file: Path, problem: str) -> DamagedFile:
+    return DamagedFile(f"{file} is damaged: {problem}; {REMEDY}")
 
 
 def _compress(source: BinaryIO, descriptor: int) -> str:

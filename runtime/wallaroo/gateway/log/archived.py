@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
+from zlib import crc32
 
-from wallaroo.gateway.log.archive import archived, extracted, head_of
-from wallaroo.gateway.log.segments import Head
+from wallaroo.errors import DamagedFile
+from wallaroo.gateway.log.archive import REMEDY, archived, extracted, head_of
+from wallaroo.gateway.log.records import ANY, Extent, Walk
+from wallaroo.gateway.log.segments import HEAD_BYTES, Head
 
 
 class _Extracting:
@@ -54,8 +58,10 @@ class ArchivedSegment:
 
 def archived_before(
     following: Head, archive: Path, stack: contextlib.ExitStack
-) -> list[ArchivedSegment]:
+) -> tuple[list[ArchivedSegment], str | None]:
     """The segments in an *archive* that are before another one, from the oldest one on.
+
+    Also what is missing before them, if there are older ones.
 
     Args:
         following: Head of the segment behind them.
@@ -63,17 +69,66 @@ def archived_before(
         stack: Closes what is opened.
 
     Raises:
-        DamagedFile: The head of one of them cannot be read.
+        DamagedFile: One of them is not what was archived, as far as it is read.
     """
     files, extracting = archived(archive, following.name), _Extracting(stack)
     found: list[ArchivedSegment] = []
     while following.previous:
-        for file in files.get(following.previous, ()):
-            head = head_of(file)
-            if head is not None and head.address == following.previous_address:
-                found.insert(0, ArchivedSegment(file, head.first, extracting))
-                following = head
-                break
-        else:
+        before = _before(following, files.get(following.previous, ()))
+        if before is None:
             break
-    return found
+        file, following = before
+        found.insert(0, ArchivedSegment(file, following.first, extracting))
+    unused = sum(len(files[first]) for first in files if first < following.first)
+    if not following.previous or not unused:
+        return found, None
+    name = f"{following.name.hex()}-{following.previous:016x}-….zst"
+    missing = f"records {following.previous} to {following.first - 1}, which were in {name}"
+    return found, f"{missing}; older files that are not used for this: {unused}"
+
+
+def misleading(files: Sequence[Path], first: int) -> DamagedFile:
+    """The error that *files* are in the place of the one before the record *first*."""
+    msg = (
+        f"{' and '.join(map(str, files))} cannot be used: its records do not lead to record "
+        f"{first}, with which the next file of the log begins; a copy of the log that was "
+        f"continued separately has written it, or it was changed; {REMEDY}"
+    )
+    return DamagedFile(msg)
+
+
+def _before(following: Head, files: Sequence[Path]) -> tuple[Path, Head] | None:
+    """Of *files* of one segment, the one that leads to the segment behind it, and its head."""
+    found: list[tuple[Path, Head]] = []
+    damaged: DamagedFile | None = None
+    for file in files:
+        try:
+            head = head_of(file)
+        except DamagedFile as error:
+            damaged = error
+        else:
+            if head.address == following.previous_address:
+                found.append((file, head))
+    several = found
+    if len(found) > 1 or damaged is not None:  # a single one shows when it is read
+        found = [one for one in found if _leads_to(following, *one)]
+    if damaged is not None and not found:
+        raise damaged
+    if several and not found:
+        raise misleading([file for file, _ in several], following.first)
+    return found[0] if found else None
+
+
+def _leads_to(following: Head, file: Path, head: Head) -> bool:
+    """Whether the segment in a *file* ends where another one begins."""
+    try:
+        with extracted(file) as stream:
+            stream.seek(0)
+            extent = Extent(stream.read(), crc32(head.name), head.address - HEAD_BYTES)
+    except DamagedFile:
+        return False
+    walk = Walk(extent, at=HEAD_BYTES, number=head.first, chain=head.chain, stop=following.first)
+    for _ in walk:
+        pass
+    is_end = (walk.number, walk.at + extent.shift) == (following.first, following.address)
+    return is_end and walk.chain in {following.chain, ANY}

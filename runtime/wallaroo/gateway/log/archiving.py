@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import select
+import signal
 import sys
 from pathlib import Path
 
@@ -81,4 +82,5 @@ def main(log: Path, directory: Path) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # removes what it has begun
     main(Path(sys.argv[1]), Path(sys.argv[2]))

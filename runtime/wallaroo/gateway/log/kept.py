@@ -64,7 +64,8 @@ class KeptSegments:
         """From the oldest one on."""
         self._leaving: deque[Path] = deque()
         """Files of those that wait for the archive, or have been archived since."""
-        self._most_waiting = MOST_WAITING
+        self.most_waiting = MOST_WAITING
+        """How many may wait."""
         self.lost = 0
         """How many went without having been archived."""
 
@@ -80,7 +81,7 @@ class KeptSegments:
     def find(self, following: Head) -> None:
         """Find what an earlier process has kept before a segment; remove what is too much."""
         found, others, _ = kept_segments(self._disk, self._directory, following)
-        self._most_waiting = len(found) + len(others)  # the disk has room for them
+        self.most_waiting = len(found) + len(others)  # the disk has room for them
         for file in (*others, *(file for _, file in found)):
             if is_leaving(file) and self._keep.archives:
                 self._leaving.append(file)
@@ -89,7 +90,7 @@ class KeptSegments:
             else:
                 self._append(file)
         self._bound()
-        self._most_waiting = MOST_WAITING + len(self._leaving)
+        self.most_waiting = MOST_WAITING + len(self._leaving)
 
     def end(self, descriptor: int) -> None:
         """Note on the disk that the last record has been written to a segment."""
@@ -106,7 +107,7 @@ class KeptSegments:
 
     def forget_oldest(self) -> bool:
         """Remove the oldest segment, archived or not; returns whether there was one."""
-        if self._wait(1):
+        if self.waits(1):
             self._lose(self._leaving.popleft())
         elif self._segments:
             self._lose(self._segments.popleft().file)
@@ -121,10 +122,18 @@ class KeptSegments:
             Seconds until the next one is, by the present clock; None if there is none.
         """
         if self._keep.age_s and self._segments and self._left_s() <= 0:
-            if self._wait(MOST_WAITING):
+            if self.waits(MOST_WAITING):
                 return _WAIT_S
             self._let_go(self._segments.popleft().file)
         return self._left_s() if self._keep.age_s and self._segments else None
+
+    def waits(self, number: int) -> bool:
+        """Whether at least this *number* of segments wait for the archive."""
+        if len(self._leaving) >= number:
+            there = set(self._disk.names(self._directory))
+            while self._leaving and self._leaving[0].name not in there:  # the oldest goes first
+                self._leaving.popleft()
+        return len(self._leaving) >= number
 
     def _let_go(self, file: Path) -> None:
         """Let a segment wait for the archive, or remove it if there is none."""
@@ -134,16 +143,8 @@ class KeptSegments:
         leaving = leaving_file(file)
         self._disk.rename(file, leaving)
         self._leaving.append(leaving)
-        if self._wait(self._most_waiting + 1):
+        if self.waits(self.most_waiting + 1):
             self._lose(self._leaving.popleft())
-
-    def _wait(self, number: int) -> bool:
-        """Whether at least this *number* of segments wait for the archive."""
-        if len(self._leaving) >= number:
-            there = set(self._disk.names(self._directory))
-            while self._leaving and self._leaving[0].name not in there:  # the oldest goes first
-                self._leaving.popleft()
-        return len(self._leaving) >= number
 
     def _lose(self, file: Path) -> None:
         """Remove a segment, which may just have been archived."""

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import structlog
+
 from wallaroo.gateway.log.archived import archived_before
 from wallaroo.gateway.log.disk import Disk, content
 from wallaroo.gateway.log.segments import (
@@ -18,6 +20,8 @@ from wallaroo.gateway.log.segments import (
     parsed_head,
     segment_file,
 )
+
+log = structlog.get_logger("wallaroo.gateway")
 
 
 class Segment(Protocol):
@@ -96,17 +100,23 @@ def released_before(
         stack: Closes what is opened.
 
     Raises:
-        DamagedFile: One of those archived cannot be read.
+        DamagedFile: One of those archived is not what was archived.
     """
     if reaches is not None and reaches(following):
         return []
     segments = [*_pinned_kept(disk, directory, following, stack), following]
+    missing: str | None = None
     if archive is not None and (reaches is None or not reaches(segments[0])):
         head = _head_of(disk, segments[0])  # what is archived meanwhile is there by now
-        segments = [*([] if head is None else archived_before(head, archive, stack)), *segments]
+        if head is not None:
+            older, missing = archived_before(head, archive, stack)
+            segments = [*older, *segments]
+    late = 0
     if reaches is not None:
         late = bisect_left(segments, x=True, key=lambda segment: not reaches(segment))
         segments = segments[max(0, late - 1) :]
+    if missing is not None and not late:
+        log.warning("archive incomplete", archive=str(archive), missing=missing)
     return segments[:-1]
 
 

@@ -10,6 +10,7 @@ from typing import Self
 from zlib import crc32
 
 from wallaroo.errors import RuntimeFailure
+from wallaroo.gateway.log.archived import ArchivedSegment, misleading
 from wallaroo.gateway.log.disk import Disk, content
 from wallaroo.gateway.log.pins import Pinned, Segment, pin, pinned_segments, released_before
 from wallaroo.gateway.log.records import (
@@ -290,6 +291,7 @@ class _Scan:
 
     def records(self, segments: Sequence[Segment]) -> Iterator[Record]:
         """Yield the records of *segments*; the first of them may have been read in part."""
+        before: Segment | None = None
         for segment, following in zip(segments, [*segments[1:], None], strict=False):
             if self._head is None or self._head.first != segment.first:
                 head = parsed_head(
@@ -299,15 +301,23 @@ class _Scan:
                     # it was about to begin
                     return
                 if head is None or head.first != segment.first or not self._continues(head):
+                    if isinstance(before, ArchivedSegment):
+                        raise misleading([before.file], segment.first)
                     problem = "its first bytes do not say that it is the segment of this name"
                     raise DamagedLog(segment.file, problem, first=segment.first, last=None)
                 self._head = head
                 self._at, self._number, self._chain = HEAD_BYTES, head.first, head.chain
+            stop = following.first if following else None
             if following is None and self._follows:
                 yield from self._tail(segment, self._head)
+            elif stop is not None and isinstance(segment, ArchivedSegment):
+                try:
+                    yield from self._segment(segment, self._head, stop)
+                except DamagedLog as error:  # it has the SHA-256 that it should have
+                    raise misleading([segment.file], stop) from error
             else:
-                stop = following.first if following else None
                 yield from self._segment(segment, self._head, stop)
+            before = segment
 
     def _is_empty(self, segment: Segment) -> bool:
         return not content(self._disk, segment.descriptor, offset=HEAD_BYTES).strip(b"\0")
