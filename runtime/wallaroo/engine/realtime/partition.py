@@ -83,7 +83,13 @@ class Partition:
         self._files = None if job.files is None else SharedFiles(job.files)
         serializer = EntitySerializer.of(program, job.entity_limit_bytes)
         saved = Program(program.application, job.buckets)
-        self._state = PartitionState(serializer, saved.bucket_in, saved.bucket_of)
+        memory = None
+        if job.state_bytes:
+            from wallaroo.engine.realtime.state_memory import StateMemory, local_directory
+
+            share = max(1, job.state_bytes // job.partitions)
+            memory = StateMemory(share, local_directory(), serializer, saved.bucket_in)
+        self._state = PartitionState(serializer, saved.bucket_in, saved.bucket_of, memory)
         self._results = TaskResults()
         levels = range(1, program.levels.count + 1)
         self._buckets = {level: self._state.bucket_for_level() for level in levels}
@@ -100,9 +106,11 @@ class Partition:
             kind = frame[:1]
             if kind in {CHUNK, FILE}:
                 self._run_chunk(frame)
+                self._state.settle()
                 self._housekeeping.between_chunks()
             elif kind == LEVEL:
                 self._run_direct(next_in(frame))
+                self._state.settle()
                 self._housekeeping.between_chunks()
             elif kind == END:
                 self._end_epoch(CheckpointPosition.from_json(frame[1:]).chunk)
@@ -213,3 +221,6 @@ class Partition:
             runner.note_entities(self._number, self._state.bucket)
         names = ", ".join(part.name for part in self._program.partitions)
         self._results.metrics.log_bytes[names, self._number] = self._state.log_bytes
+        if (memory := self._state.memory) is not None:
+            for part, figures in zip(self._program.partitions, memory.figures(), strict=True):
+                self._results.metrics.stored[part.name, self._number] = figures

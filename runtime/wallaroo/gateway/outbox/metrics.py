@@ -73,11 +73,21 @@ class MetricsTable:
             counted[catalogue.UNKNOWN_KEY.name, (state,)] += messages
         for state, entities in tally.metrics.expired.items():
             counted[catalogue.STATE_EXPIRED.name, (state,)] += entities
+        for (state, _), stored in tally.metrics.stored.items():
+            counted[catalogue.STORED_READS.name, (state,)] += stored.reads
         for step, messages in tally.late.items():
             counted[catalogue.LATE.name, step] += messages
         gauges = [
             (catalogue.STATE_ENTITIES.name, tally.metrics.entities),
             (catalogue.STATE_BYTES.name, tally.metrics.log_bytes),
+            (
+                catalogue.STORED_ENTITIES.name,
+                {slot: stored.entities for slot, stored in tally.metrics.stored.items()},
+            ),
+            (
+                catalogue.STORED_BYTES.name,
+                {slot: stored.bytes for slot, stored in tally.metrics.stored.items()},
+            ),
             (
                 catalogue.OPEN_WINDOWS.name,
                 {slot: figures.open for slot, figures in tally.metrics.windows.items()},
@@ -127,6 +137,7 @@ class MetricsTable:
             catalogue.UNKNOWN_KEY,
             catalogue.LATE,
             catalogue.STATE_EXPIRED,
+            catalogue.STORED_READS,
         ):
             for (name, labels), value in counts.items():
                 if name == metric.name:
@@ -136,7 +147,13 @@ class MetricsTable:
                 spent = Distribution((value,), counts["seconds", step])
                 yield Sample(catalogue.STEP_SECONDS, tuple(map(str, step)), spent)
         yield from self._latencies(counts, pipelines)
-        for metric in (catalogue.STATE_ENTITIES, catalogue.STATE_BYTES, catalogue.OPEN_WINDOWS):
+        for metric in (
+            catalogue.STATE_ENTITIES,
+            catalogue.STORED_ENTITIES,
+            catalogue.STORED_BYTES,
+            catalogue.STATE_BYTES,
+            catalogue.OPEN_WINDOWS,
+        ):
             yield from self._of_state(metric)
         yield from self._watermarks()
 
