@@ -77,6 +77,8 @@ class SpilledEntities(MutableMapping[Any, Any]):
         """The keys in memory, and perhaps some that have gone; the next to leave first."""
         self._used: set[Any] = set()
         """Keys that were used since they were queued."""
+        self._brought: list[list[Any]] = []
+        """Keys that were brought while `key_pieces` went through them, which might miss them."""
         self._uses = 0
         self._random = Random(0)
         self._sizes: deque[int] = deque(maxlen=_SAMPLES)
@@ -188,18 +190,26 @@ class SpilledEntities(MutableMapping[Any, Any]):
         for bucket, records in self._store.of_buckets(buckets):
             found = in_memory[bucket]
             for record in records:
-                if record.place.at not in self._void:
+                if self._counts(record):
                     found[pickle.loads(record.key)] = self._load(record)
             yield bucket, found
             in_memory[bucket] = {}
 
     def key_pieces(self) -> Iterator[list[Any]]:
-        """All keys, some at a time, some of them perhaps twice; chunks may run in between."""
-        for records in self._store.pieces():
-            yield [pickle.loads(one.key) for one in records if one.place.at not in self._void]
-        keys = list(self._memory)
-        for start in range(0, len(keys), _KEYS):
-            yield keys[start : start + _KEYS]
+        """All keys of now, some at a time, some perhaps twice; chunks may run in between."""
+        keys, brought = list(self._memory), list[Any]()
+        self._brought.append(brought)
+        try:
+            for start in range(0, len(keys), _KEYS):
+                yield keys[start : start + _KEYS]
+            for records in self._store.pieces():
+                stored = [pickle.loads(one.key) for one in records if self._counts(one)]
+                stored += brought
+                brought.clear()
+                yield stored
+            yield brought
+        finally:
+            self._brought.remove(brought)
 
     def settle(self) -> None:
         """Let the store have what the last chunk has changed, and estimate sizes."""
@@ -266,6 +276,8 @@ class SpilledEntities(MutableMapping[Any, Any]):
             self._void[record.place.at] = record.place
             self._memory[key] = entity
             self._queue.append(key)
+            for others in self._brought:
+                others.append(key)
             brought += 1
         if brought < len(sought):
             absent.update(key for key in sought if key not in self._memory)
@@ -283,6 +295,10 @@ class SpilledEntities(MutableMapping[Any, Any]):
             if any(key == sought for sought in by_hash[record.hash]):
                 yield record, key, self._load(record)
 
+    def _counts(self, record: Record) -> bool:
+        """Whether a record of the store is not void."""
+        return record.place.at not in self._void
+
     def _stored(self, void: set[int], *, loads: bool) -> Iterator[tuple[Any, Any]]:
         """Keys and entities that were in the store when only the records at *void* were void."""
         for records in self._store.pieces():
@@ -290,7 +306,7 @@ class SpilledEntities(MutableMapping[Any, Any]):
                 if record.place.at in void:
                     continue
                 key = pickle.loads(record.key)
-                if record.place.at not in self._void:
+                if self._counts(record):
                     yield key, self._load(record) if loads else None
                 elif key in self._memory:  # it came meanwhile, and was not deleted
                     yield key, self._memory[key]

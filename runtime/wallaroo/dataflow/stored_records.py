@@ -70,7 +70,7 @@ class RecordStore(Protocol):
         """Free space, in proportion to what was written and removed since the last call."""
 
     def pieces(self) -> Iterator[list[Record]]:
-        """All records, some at a time; what is written meanwhile comes last, perhaps again."""
+        """All records of now, some at a time; those removed before their turn may be missing."""
 
     def of_buckets(self, buckets: Iterable[int]) -> Iterator[tuple[int, Iterator[Record]]]:
         """The records of each of *buckets*, to be read before those of the next."""

@@ -75,6 +75,8 @@ class LocalStore:
         """Number of the segment that is written to."""
         self._tidied = 0, 0
         """The segment that is being copied, and how far; 0, 0 between two."""
+        self._moved: list[list[Record]] = []
+        """What was copied while `pieces` went through the records, which might miss it."""
         self._debt = 0
         """Bytes that are still to be gone through, so that obsolete ones do not get too many."""
         self._problem: str | None = None
@@ -146,22 +148,28 @@ class LocalStore:
         self._debt = 0
 
     def pieces(self) -> Iterator[list[Record]]:
-        """All records, some at a time; what is written meanwhile comes last, perhaps again.
+        """All records of now, some at a time; those removed before their turn may be missing.
 
         Raises:
             LocalStoreFailed: They could not be read.
         """
-        number = -1
-        while later := [one for one in self._segments if one > number]:
-            number, at = min(later), 0
-            while (segment := self._segments.get(number)) is not None and at < segment.end:
-                try:
-                    self._check()
-                    records, at = self._block(number, at)
-                    live = self._live(records)
-                except (OSError, sqlite3.Error) as error:
-                    raise self._failed(error) from error
-                yield live
+        moved = list[Record]()
+        self._moved.append(moved)
+        try:
+            for number, until in [(number, one.end) for number, one in self._segments.items()]:
+                at = 0
+                while number in self._segments and at < until:
+                    try:
+                        self._check()
+                        records, at = self._block(number, at)
+                        live = self._live(records)
+                    except (OSError, sqlite3.Error) as error:
+                        raise self._failed(error) from error
+                    yield live
+            if moved:
+                yield moved
+        finally:
+            self._moved.remove(moved)
 
     def of_buckets(self, buckets: Iterable[int]) -> Iterator[tuple[int, Iterator[Record]]]:
         """The records of each of *buckets*, to be read before those of the next.
@@ -318,6 +326,8 @@ class LocalStore:
         self._tidied = number, end
         if live:
             self._write(live)
+            for moved in self._moved:
+                moved.extend(live)
             self._remove(
                 [record.place for record in live]
             )  # which frees the segment with its last record
