@@ -155,6 +155,7 @@ class SpilledEntities(MutableMapping[Any, Any]):
         new = dict(other, **more)
         self.prefetch(new)
         self._queue.extend(key for key in new if key not in self._memory)
+        self._uses += len(new)
         self._used.update(new)
         self._memory.update(new)
 

@@ -18,8 +18,9 @@ from wallaroo.wire.task_metrics import StoredFigures
 
 _IN_MEMORY = {"tmpfs", "ramfs"}
 """Kinds of file systems that are in memory."""
-_MORE = 1_000
-"""Entities that leave besides those that have to: each transaction has its costs."""
+_MORE = 32
+"""Besides those that have to, one in so many entities leaves: each transaction has its costs."""
+_MOST_MORE = 1_000
 _LEAST_FREED = 10_000
 """Entities after which garbage is collected among old objects, too, if they may be cyclic."""
 
@@ -88,7 +89,8 @@ class StateMemory:
         part = (total - self._limit_bytes) / total
         for one, size in zip(self.states, sizes, strict=True):
             if size:
-                self._left += one.evict(int(one.in_memory * part) + 1 + _MORE * size // total)
+                more = min(one.in_memory // _MORE, _MOST_MORE)
+                self._left += one.evict(int(one.in_memory * part) + 1 + more)
         in_memory = sum(one.in_memory for one in self.states)
         if self._left > max(_LEAST_FREED, in_memory):
             self._left = 0
