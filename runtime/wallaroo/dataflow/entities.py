@@ -11,7 +11,7 @@ from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded, Where
 from wallaroo.dataflow.current_message import Role, has_role
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.savable import Codec, Unsavable, codec_of, saved, too_large
-from wallaroo.dataflow.saved_entities import Saved, saved_alone
+from wallaroo.dataflow.saved_entities import Saved, loaded_alone, saved_alone
 from wallaroo.dataflow.state_records import (
     StateChanges,
     kept_of,
@@ -287,7 +287,7 @@ class EntitySerializer:
 
     def loaded_alone(self, number: int, data: bytes) -> Any:
         """The entity of a partition that was saved as *data*."""
-        codec, entity = self.codecs.get(number), pickle.loads(data)
+        codec, entity = self.codecs.get(number), loaded_alone(data)
         return entity if codec is None else codec.load(entity)
 
     def problems(self, number: int, entities: Mapping[Any, Any]) -> dict[Any, str]:

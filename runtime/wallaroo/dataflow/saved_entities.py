@@ -168,7 +168,7 @@ def saved_alone(entity: Any) -> tuple[bytes, bool]:
 
     Example:
         >>> data, is_sure = saved_alone([1])
-        >>> pickle.loads(data), is_sure
+        >>> loaded_alone(data), is_sure
         ([1], True)
     """
     try:
@@ -176,6 +176,11 @@ def saved_alone(entity: Any) -> tuple[bytes, bool]:
     except BaseException as error:  # raised again unless it is due to custom pickling
         pass_interrupt(error)
         return pickle.dumps(entity, protocol=5), False
+
+
+def loaded_alone(data: bytes) -> Any:
+    """The entity that `saved_alone` has pickled."""
+    return pickle.loads(data)
 
 
 class _RefersBack(Exception):

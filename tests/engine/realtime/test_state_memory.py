@@ -211,10 +211,11 @@ def test_a_running_query_tells_what_is_stored_and_shows_it(tmp_path: Path) -> No
     with gateway_side(tmp_path, application) as gateway:
         checkpoint = tmp_path / "checkpoint"
         with RunningQuery(gateway, application, Store(), checkpoint, 1, 1, state_bytes=1) as query:
-            for half in (50, 100):
-                for number in range(50):
+            for messages in (50, 10):
+                before = sum(gateway.journal.accepted.values())
+                for number in range(messages):
                     submit(gateway, application, [("in", f"k{number} x".encode())])
-                wait_until_processed(gateway, half)
+                wait_until_processed(gateway, before + messages)
             pages = query.feed.look_up([LookUp("add", "k7"), LookUp("add", most=60)])
             (found,), all_found = (page["found"] for page in pages)
             assert found["entity"]["orders"] == 2
@@ -225,6 +226,6 @@ def test_a_running_query_tells_what_is_stored_and_shows_it(tmp_path: Path) -> No
             if isinstance(sample.value, float | int)
         }
     assert samples["wallaroo_state_entities"] == 50
-    assert samples["wallaroo_state_stored_entities"] > 0
+    assert samples["wallaroo_state_stored_entities"] >= 40
     assert samples["wallaroo_state_stored_bytes"] > 0
-    assert samples["wallaroo_state_stored_reads_total"] > 0
+    assert samples["wallaroo_state_stored_reads_total"] >= 10

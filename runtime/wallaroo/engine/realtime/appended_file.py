@@ -1,4 +1,4 @@
-"""What Spark is to save of an epoch, in a file: the changes of all keys may not fit into memory."""
+"""Appends to the logs of buckets, in a file: the changes of all keys may not fit into memory."""
 
 from __future__ import annotations
 
