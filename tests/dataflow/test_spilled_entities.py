@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from wallaroo.dataflow import spilled_entities
 from wallaroo.dataflow.spilled_entities import Saving, SpilledEntities
 from wallaroo.engine.realtime import local_store
 from wallaroo.engine.realtime.local_store import LocalStore
@@ -238,3 +239,30 @@ def test_a_search_over_pieces_sees_what_moves_meanwhile(entities: SpilledEntitie
         else:
             entities.settle()
     assert seen == set(range(200))
+
+
+def test_large_entities_leave_a_few_at_a_time(
+    entities: SpilledEntities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spilled_entities, "_BATCH_BYTES", 5_000)
+    monkeypatch.setattr(spilled_entities, "_MOST_BYTES", 100_000)
+    entities.update(dict.fromkeys(range(20), "x" * 1000))
+    entities["large"] = "x" * 200_000
+    evicted(entities)
+    assert entities.in_memory == 1
+    assert dict(entities.items()) == dict.fromkeys(range(20), "x" * 1000) | {"large": "x" * 200_000}
+
+
+def test_many_entities_that_cannot_be_saved_do_not_hold_up_each_chunk(tmp_path: Path) -> None:
+    tried: list[Any] = []
+
+    def dump(entity: Any) -> bytes:
+        tried.append(entity)
+        raise ValueError
+
+    entities = entities_in(tmp_path, dump=dump)
+    entities.update(dict.fromkeys(range(1_000), "x"))
+    entities.settle()
+    assert entities.evict(1_000) == 0
+    assert len(tried) < 200
+    assert len(entities) == entities.in_memory == 1_000

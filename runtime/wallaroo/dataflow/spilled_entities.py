@@ -36,12 +36,20 @@ from wallaroo.user_code.exceptions import describe_error, pass_interrupt
 _MISSING = object()
 _KEYS = 2_048
 """Keys in a piece of those in memory."""
+_AT_ONCE = 500
+"""Keys that are looked for in the store at once: so many records may be in memory besides."""
 _SAMPLES = 256
 """Number of recent samples that the mean size is of."""
 _SAMPLED = 64
 """One in so many uses adds a sample: it costs some microseconds."""
 _MOST_AT_ONCE = 16
 """Samples between two chunks, at most."""
+_BATCH_BYTES = 8 * 1024**2
+"""Bytes that leave at once, about."""
+_MOST_BYTES = 1024**3
+"""A larger entity stays in memory."""
+_MOST_FAILED = 100
+"""Entities that cannot be saved after which no others are tried until the next chunk."""
 _FRAME_BYTES = 160
 """What memory takes for a key besides the two objects: dictionary, queue, and keys in use."""
 
@@ -240,8 +248,9 @@ class SpilledEntities(MutableMapping[Any, Any]):
         """
         memory, used, queue = self._memory, self._used, self._queue
         leaving: dict[Any, Record] = {}
+        left = size = failed = 0
         for _ in range(2 * len(queue)):
-            if len(leaving) == most or not queue:
+            if left + len(leaving) == most or not queue or failed > _MOST_FAILED:
                 break
             key = queue.popleft()
             if key in used:
@@ -251,18 +260,31 @@ class SpilledEntities(MutableMapping[Any, Any]):
             elif key in memory and key not in leaving:
                 if (record := self._record(key, memory[key])) is None:
                     queue.append(key)
-                else:
-                    leaving[key] = record
+                    failed += 1
+                    continue
+                leaving[key] = record
+                size += len(record.entity)
+                if size > _BATCH_BYTES:
+                    left += self._let_leave(leaving)
+                    size = 0
+        return left + self._let_leave(leaving)
+
+    def _let_leave(self, leaving: dict[Any, Record]) -> int:
+        """Move the entities of *leaving*, which is then empty, to the store; returns how many."""
         self._store.write(list(leaving.values()))
         for key in leaving:
-            del memory[key]
-        return len(leaving)
+            del self._memory[key]
+        count = len(leaving)
+        leaving.clear()
+        return count
 
     def _record(self, key: Any, entity: Any) -> Record | None:
         try:
             saved_key, saved = pickle.dumps(key, protocol=5), self._saving.dump(entity)
         except BaseException as error:
             pass_interrupt(error)
+            return None
+        if len(saved_key) + len(saved) > _MOST_BYTES:
             return None
         return Record(hash(key), self._saving.bucket(key), saved_key, saved)
 
@@ -291,10 +313,12 @@ class SpilledEntities(MutableMapping[Any, Any]):
         by_hash: dict[int, list[Any]] = {}
         for key in keys:
             by_hash.setdefault(hash(key), []).append(key)
-        for record in self._store.find(list(by_hash), self._void):
-            key = pickle.loads(record.key)
-            if any(key == sought for sought in by_hash[record.hash]):
-                yield record, key, self._load(record)
+        hashes = list(by_hash)
+        for start in range(0, len(hashes), _AT_ONCE):
+            for record in self._store.find(hashes[start : start + _AT_ONCE], self._void):
+                key = pickle.loads(record.key)
+                if any(key == sought for sought in by_hash[record.hash]):
+                    yield record, key, self._load(record)
 
     def _counts(self, record: Record) -> bool:
         """Whether a record of the store is not void."""

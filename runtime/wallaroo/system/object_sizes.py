@@ -38,14 +38,17 @@ def size_of(value: Any) -> Size:
     while queue and looked_at < _MOST:
         one = queue.pop()
         looked_at += 1
-        size += sys.getsizeof(one, 64)
+        try:
+            size += sys.getsizeof(one)
+        except Exception:  # of code of the application
+            size += _VALUE
         if not gc.is_tracked(one) and type(one) is not dict and type(one) is not tuple:
             continue  # it refers to nothing, or to what is not worth a look
         parts = gc.get_referents(one)
         if type(one).__dictoffset__:
             size += _VALUE * len(parts)
         for part in parts:
-            if isinstance(part, _SHARED) or part is None:
+            if part is None or issubclass(type(part), _SHARED):  # it calls no code of the part
                 continue
             if id(part) in seen:
                 cyclic = cyclic or gc.is_tracked(part)

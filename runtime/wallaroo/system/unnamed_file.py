@@ -42,4 +42,9 @@ class UnnamedFile:
 
     def read(self, at: int, size: int) -> bytes:
         """Up to *size* bytes, from *at* on."""
-        return os.pread(self.descriptor, size, at)
+        data = os.pread(self.descriptor, size, at)
+        while len(data) < min(size, self.end - at):  # a call reads 2 GiB at most
+            if not (more := os.pread(self.descriptor, size - len(data), at + len(data))):
+                break
+            data += more
+        return data

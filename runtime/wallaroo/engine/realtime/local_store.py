@@ -263,7 +263,7 @@ class LocalStore:
             (self._segments[at >> _OFFSET_BITS], size, at & _OFFSETS, at)
             for _, at, size in sorted(places, key=_at)
         ]
-        if len(spots) > 1:
+        if len(spots) > 1 and hasattr(os, "posix_fadvise"):
             for segment, size, offset, _ in spots:  # the disk reads many at the same time
                 os.posix_fadvise(segment.descriptor, offset, size, os.POSIX_FADV_WILLNEED)
         return [
