@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import wallaroo
+from tests.dataflow.single_bucket import Engine
 from tests.engine.realtime.harness import (
     RunningQuery,
     Store,
@@ -23,6 +24,7 @@ from tests.engine.realtime.harness import (
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.savable import Codec
+from wallaroo.dataflow.stored_records import LocalStoreFailed
 from wallaroo.engine.realtime import state_memory
 from wallaroo.engine.realtime.partition_state import PartitionState
 from wallaroo.engine.realtime.state_copy import note, noted
@@ -229,3 +231,19 @@ def test_a_running_query_tells_what_is_stored_and_shows_it(tmp_path: Path) -> No
     assert samples["wallaroo_state_stored_entities"] >= 40
     assert samples["wallaroo_state_stored_bytes"] > 0
     assert samples["wallaroo_state_stored_reads_total"] >= 10
+
+
+def test_a_full_disk_makes_no_message_a_dead_letter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process ends instead, and another one begins with what is published."""
+    monkeypatch.setattr(Engine, "limit_bytes", 1)
+    engine = Engine(counting())
+    engine.run_task(engine.packed(["a x", "b x"]), isolated=False)
+    assert engine.memory is not None
+    store = engine.memory._stores[0]
+    store._segments[0].close()  # what reads it fails
+    for isolated in (False, True):
+        with pytest.raises(LocalStoreFailed, match=r"the local store of entities in .* failed"):
+            engine.run_task(engine.packed(["c x", "a x"]), isolated=isolated)
+    assert not engine.tally.letters

@@ -16,6 +16,7 @@ import struct
 import tempfile
 import weakref
 import zlib
+from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -177,27 +178,26 @@ class LocalStore:
         Raises:
             LocalStoreFailed: They could not be read.
         """
-        places: dict[int, list[Place]] = {bucket: [] for bucket in buckets}
+        places = {bucket: array("q") for bucket in buckets}
         try:
             self._check()
-            rows = self._index.execute("SELECT bucket, hash, at, size FROM records")
-            for bucket, *place in rows:
+            for bucket, *place in self._index.execute("SELECT bucket, at, size FROM records"):
                 if (found := places.get(bucket)) is not None:
-                    found.append(Place(*place))
+                    found.extend(place)
         except (OSError, sqlite3.Error) as error:
             raise self._failed(error) from error
-        for bucket, found in places.items():
-            yield bucket, self._read_some(found)
-            found.clear()
+        for bucket in list(places):
+            yield bucket, self._read_some(places.pop(bucket))
 
-    def _read_some(self, places: list[Place]) -> Iterator[Record]:
+    def _read_some(self, found: array[int]) -> Iterator[Record]:
+        places = [Place(0, *place) for place in zip(found[::2], found[1::2], strict=True)]
         places.sort(key=_at)
         for start in range(0, len(places), _HASHES):
             try:
-                found = self._read(places[start : start + _HASHES])
+                records = self._read(places[start : start + _HASHES])
             except (OSError, sqlite3.Error) as error:
                 raise self._failed(error) from error
-            yield from found
+            yield from records
 
     def _write(self, records: Sequence[Record]) -> None:
         rows, parts = list[tuple[int, int, int, int]](), list[bytes]()
