@@ -146,7 +146,7 @@ def measured(keys: int, memory_gib: float, messages: int, chunk: int) -> dict[st
     found["resident_gib_after"] = round((resident_bytes() - before) / _GIB, 2)
     if memory is not None:
         found["in_memory"] = sum(one.in_memory for one in memory.states)
-        found["stored"] = [list(figures) for figures in memory.figures()]
+        found["stored"] = list(memory.figures(0))
     began = time.perf_counter()
     state.end_epoch(1)
     found["epoch_s"] = round(time.perf_counter() - began, 1)

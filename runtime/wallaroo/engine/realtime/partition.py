@@ -57,6 +57,7 @@ from wallaroo.wire.chunk_messages import (
 from wallaroo.wire.chunk_messages import DONE as RECORDS_END
 from wallaroo.wire.frame_socket import FrameSocket
 from wallaroo.wire.records import Packed
+from wallaroo.wire.task_metrics import StoredFigures
 
 
 class Partition:
@@ -97,6 +98,8 @@ class Partition:
         self._runners = {level: StateRunner(program, self._results, level) for level in levels}
         self._look_ups = LookUps(program, self._state.bucket, gateway, java)
         self._housekeeping = Housekeeping()
+        self._has_noted = False
+        """Whether the metrics have got the size of the state once."""
         self._parts: list[bytes] = []
         """How the content of the next chunk begins."""
 
@@ -221,6 +224,10 @@ class Partition:
             runner.note_entities(self._number, self._state.bucket)
         names = ", ".join(part.name for part in self._program.partitions)
         self._results.metrics.log_bytes[names, self._number] = self._state.log_bytes
-        if (memory := self._state.memory) is not None:
-            for part, figures in zip(self._program.partitions, memory.figures(), strict=True):
-                self._results.metrics.stored[part.name, self._number] = figures
+        memory = self._state.memory
+        if memory is None and self._has_noted:
+            return
+        self._has_noted = True
+        for number, part in enumerate(self._program.partitions):  # without one, none from now on
+            figures = StoredFigures(0, 0, 0) if memory is None else memory.figures(number)
+            self._results.metrics.stored[part.name, self._number] = figures

@@ -66,14 +66,11 @@ class StateMemory:
         """Number of entities that are not in memory, by number of the state."""
         return [len(one) - one.in_memory for one in self.states]
 
-    def figures(self) -> list[StoredFigures]:
-        """Figures of the local store, likewise; reads since the last call."""
-        found = [
-            StoredFigures(entities, store.size_bytes, store.reads - before)
-            for entities, store, before in zip(self.stored, self._stores, self._reads, strict=True)
-        ]
-        self._reads = [store.reads for store in self._stores]
-        return found
+    def figures(self, number: int) -> StoredFigures:
+        """Figures of the local store of a state, and reads since the last call."""
+        store, before = self._stores[number], self._reads[number]
+        self._reads[number] = store.reads
+        return StoredFigures(self.stored[number], store.size_bytes, store.reads - before)
 
     def settle(self) -> None:
         """Let entities leave until the others are within the limit; never while a chunk runs.

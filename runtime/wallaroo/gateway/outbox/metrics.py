@@ -74,20 +74,13 @@ class MetricsTable:
         for state, entities in tally.metrics.expired.items():
             counted[catalogue.STATE_EXPIRED.name, (state,)] += entities
         for (state, _), stored in tally.metrics.stored.items():
-            counted[catalogue.STORED_READS.name, (state,)] += stored.reads
+            if stored.reads:
+                counted[catalogue.STORED_READS.name, (state,)] += stored.reads
         for step, messages in tally.late.items():
             counted[catalogue.LATE.name, step] += messages
         gauges = [
             (catalogue.STATE_ENTITIES.name, tally.metrics.entities),
             (catalogue.STATE_BYTES.name, tally.metrics.log_bytes),
-            (
-                catalogue.STORED_ENTITIES.name,
-                {slot: stored.entities for slot, stored in tally.metrics.stored.items()},
-            ),
-            (
-                catalogue.STORED_BYTES.name,
-                {slot: stored.bytes for slot, stored in tally.metrics.stored.items()},
-            ),
             (
                 catalogue.OPEN_WINDOWS.name,
                 {slot: figures.open for slot, figures in tally.metrics.windows.items()},
@@ -104,6 +97,12 @@ class MetricsTable:
         for name, slots in gauges:
             for slot, value in slots.items():
                 self._of_states[name, *slot] = value
+        for slot, stored in tally.metrics.stored.items():
+            figures = {catalogue.STORED_ENTITIES.name: stored.entities}
+            figures[catalogue.STORED_BYTES.name] = stored.bytes
+            for name, value in figures.items():
+                if value or (name, *slot) in self._of_states:  # most never have a local store
+                    self._of_states[name, *slot] = value
         self._note_hot(tally, now_ns)
 
     def add_taken(self, sink: int, outputs: int) -> None:
