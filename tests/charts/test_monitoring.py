@@ -56,6 +56,8 @@ def test_the_dashboard_shows_every_metric_that_an_operator_watches() -> None:
     assert metrics_without(used) == {
         "wallaroo_step_results_total",
         "wallaroo_state_log_bytes",
+        "wallaroo_state_stored_bytes",
+        "wallaroo_state_stored_reads_total",
         "wallaroo_epoch_end_seconds",
         "wallaroo_epoch_age_seconds",
         "wallaroo_workers_needed_cores",

@@ -17,6 +17,7 @@ OPTIONS: dict[str, tuple[click.Command, str, Any]] = {
     "maxFrameBytes": (gateway, "--max-frame", 77),
     "functionTimeoutSeconds": (driver, "--function-timeout", 2.5),
     "maxEntityMiB": (driver, "--max-entity-mib", 7),
+    "stateMemoryGiB": (driver, "--state-memory-gib", 2.5),
     "partitions": (driver, "--partitions", 16),
     "logLevel": (gateway, "--log-level", "info,spark=debug"),
     "acceptLostJournal": (driver, "--accept-lost-journal", True),

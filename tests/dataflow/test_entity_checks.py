@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +19,14 @@ from wallaroo.model.application import Application
 from wallaroo.observability import log_channel
 from wallaroo.resolution.application import resolve
 from wallaroo.testing import simulate
+
+
+@pytest.fixture(autouse=True, scope="module", params=[None, 1], ids=["in memory", "spilled"])
+def _memory(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Entities stay in memory, or all of them leave it between batches."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "limit_bytes", request.param)
+        yield
 
 
 class Node:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wallaroo.dataflow.results import TaskResults
-from wallaroo.wire.task_metrics import TaskMetrics, WindowFigures
+from wallaroo.wire.task_metrics import StoredFigures, TaskMetrics, WindowFigures
 
 
 def test_all_metrics_of_a_chunk_are_taken_once() -> None:
@@ -14,6 +14,7 @@ def test_all_metrics_of_a_chunk_are_taken_once() -> None:
     metrics.entities["counts", 1] = 4
     metrics.windows["counts", 1] = WindowFigures(1, 2)
     metrics.log_bytes["counts", 1] = 5
+    metrics.stored["counts", 1] = StoredFigures(5, 6, 7)
     metrics.add_hot_keys("counts", {"a": 6}, 6)
     metrics.add_expired("counts")
     metrics.processors["one", 0] = (1.5, 0.5)

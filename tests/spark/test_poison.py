@@ -15,9 +15,12 @@ from wallaroo.cli.main import main
 pytestmark = pytest.mark.spark
 
 
-def test_the_stream_goes_on_without_the_messages_that_kill_hang_or_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory", [(), ("--state-memory-gib", "1e-9")])
+def test_the_stream_goes_on_without_the_messages_that_kill_hang_or_damage(
+    tmp_path: Path, memory: tuple[str, ...]
+) -> None:
     state = tmp_path / "state"
-    options = ("--function-timeout", "2")
+    options = ("--function-timeout", "2", *memory)
     bad = [b"abort in the decoder", b"p exit with an error", b"h hang", b"i interrupt"]
     damage = [b"a close", b"b replace pickle", b"a replace built-ins", b"b forget modules"]
     forks = [b"e fork", b"f fork twice"]

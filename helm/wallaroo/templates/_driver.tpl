@@ -251,6 +251,7 @@ strategy:
 - --partitions={{ int .Values.partitions }}
 - --function-timeout={{ .Values.functionTimeoutSeconds }}
 - --max-entity-mib={{ int .Values.maxEntityMiB }}
+- --state-memory-gib={{ .Values.stateMemoryGiB }}
 {{- end }}
 
 {{/* Spark settings derived from values. Spark takes the executors' resources only from these. */}}

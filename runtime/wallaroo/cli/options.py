@@ -144,6 +144,15 @@ MAX_ENTITY = Option(
     read=lambda mib: mib * _MIB,
     write=lambda size: size // _MIB,
 )
+STATE_MEMORY = Option(
+    "--state-memory-gib",
+    type=NumberType(),
+    help="Memory, in GiB, that the entities of all partitions may take, in equal shares; 0 for no "
+    "limit. Entities that were not used recently leave it for the local disk, and come back when "
+    "their key does.",
+    read=lambda gib: int(gib * _GIB),
+    write=lambda size: size / _GIB,
+)
 SPARK_SETTINGS = Option(
     "--conf",
     type=SETTING,
@@ -159,6 +168,7 @@ ENGINE = Options(
     master=MASTER,
     call_limit_s=FUNCTION_TIMEOUT,
     entity_limit_bytes=MAX_ENTITY,
+    state_bytes=STATE_MEMORY,
     spark=SPARK_SETTINGS,
 )
 

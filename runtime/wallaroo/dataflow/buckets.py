@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from wallaroo.dataflow.open_windows import OpenWindows
 from wallaroo.dataflow.saved_entities import Saved
+from wallaroo.dataflow.spilled_entities import SpilledEntities
 from wallaroo.dataflow.timers import Timers
 from wallaroo.model.migrations import FIRST
 from wallaroo.model.timing import KeyTime
@@ -49,8 +50,8 @@ class Unloadable(Exception):
 class Bucket:
     """The entities of one bucket in this process."""
 
-    entities: list[dict[Any, Any]]
-    """Entities by partition number and key."""
+    entities: list[Any]
+    """Entities by partition number and key: dictionaries, or `SpilledEntities`."""
     timers: Timers | None = None
     """When its windows close and its timers are due; None if not determined yet."""
     expiries: Timers | None = None
@@ -67,6 +68,28 @@ class Bucket:
     """For each of these entities, the time up to which its due timers are dead-lettered already."""
     others: dict[str, set[Any]] = field(default_factory=dict)
     """Keys of entities by state, for states that the application does not have, if all was read."""
+
+    def peek(self, number: int, key: Any, default: Any) -> Any:
+        """The entity of *key*, which does not count as used by that."""
+        entities = self.entities[number]
+        if isinstance(entities, SpilledEntities):
+            return entities.read((key,)).get(key, default)
+        return entities.get(key, default)
+
+    def prefetch(self, wanted: Iterable[tuple[int, Any]]) -> None:
+        """Bring the entities of keys, with their partition numbers, into memory at once."""
+        keys: dict[int, list[Any]] = {}
+        for number, key in wanted:
+            keys.setdefault(number, []).append(key)
+        for number, of in keys.items():
+            entities = self.entities[number]
+            if isinstance(entities, SpilledEntities):
+                entities.prefetch(of)
+
+    @property
+    def spills(self) -> bool:
+        """Whether entities may be elsewhere than in memory."""
+        return any(isinstance(one, SpilledEntities) for one in self.entities)
 
     def times_of(self, number: int) -> dict[Any, KeyTime]:
         """The times of a partition by key."""

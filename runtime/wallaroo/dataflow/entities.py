@@ -11,7 +11,7 @@ from wallaroo.dataflow.buckets import Bucket, Changes, Unloaded, Where
 from wallaroo.dataflow.current_message import Role, has_role
 from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.savable import Codec, Unsavable, codec_of, saved, too_large
-from wallaroo.dataflow.saved_entities import Saved
+from wallaroo.dataflow.saved_entities import Saved, loaded_alone, saved_alone
 from wallaroo.dataflow.state_records import (
     StateChanges,
     kept_of,
@@ -272,6 +272,23 @@ class EntitySerializer:
             size = len(pickle.dumps(entity, protocol=5))
             if size > limit_bytes:
                 raise Unsavable(too_large(size, limit_bytes))
+
+    def saved_alone(self, number: int, entity: Any) -> bytes:
+        """One *entity* of a partition as bytes, which `loaded_alone` has loaded once if in doubt.
+
+        Raises:
+            Exception: It cannot be saved, or not be loaded again.
+        """
+        codec = self.codecs.get(number)
+        data, is_sure = saved_alone(entity if codec is None else codec.dump(entity))
+        if codec is not None or not is_sure:
+            self.loaded_alone(number, data)
+        return data
+
+    def loaded_alone(self, number: int, data: bytes) -> Any:
+        """The entity of a partition that was saved as *data*."""
+        codec, entity = self.codecs.get(number), loaded_alone(data)
+        return entity if codec is None else codec.load(entity)
 
     def problems(self, number: int, entities: Mapping[Any, Any]) -> dict[Any, str]:
         """Return, by key, why entities of a partition cannot be saved and loaded again."""

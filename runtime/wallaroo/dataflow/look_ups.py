@@ -18,6 +18,7 @@ from typing import Any
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.json_codec import entity_json, to_plain
 from wallaroo.dataflow.program import Program
+from wallaroo.dataflow.spilled_entities import SpilledEntities
 from wallaroo.user_code.exceptions import describe_error, pass_interrupt
 from wallaroo.wire.look_ups import MOST_BYTES, PAGE_BYTES, Found, LookUp, Page
 
@@ -25,6 +26,7 @@ Search = Generator[None, None, Page]
 
 _KEYS = 2_048
 """Keys that are looked at between two pauses."""
+_MISSING = object()
 _SET = "frozenset("
 _LITERAL_CHARACTERS = 4_000
 """A longer key is only meant as text."""
@@ -62,6 +64,7 @@ class Searches:
                     others = [key for key in keys if not _is_literal(key)]
                     known += [key for key in others if is_written(key, text)]
                     yield
+                known = list(dict.fromkeys(known))
             found += [one for key in known if (one := self._found(number, key)) is not None]
         return Page(found)
 
@@ -106,11 +109,16 @@ class Searches:
         return Page(found, page[-1][0] if len(page) < len(kept) else None)
 
     def _has(self, number: int, key: Any) -> bool:
-        return key in self._bucket.entities[number] or (number, key) in self._bucket.unloaded
+        found = self._bucket.peek(number, key, _MISSING) is not _MISSING
+        return found or (number, key) in self._bucket.unloaded
 
     def _all_keys(self, number: int) -> Iterator[list[Any]]:
-        """All keys of a state, some at a time; entities may come and go meanwhile."""
-        keys = list(self._bucket.entities[number])
+        """All keys of a state, some at a time, perhaps twice; chunks may run meanwhile."""
+        entities, keys = self._bucket.entities[number], list[Any]()
+        if isinstance(entities, SpilledEntities):
+            yield from entities.key_pieces()
+        else:
+            keys += entities
         keys += [key for state, key in self._bucket.unloaded if state == number]
         for start in range(0, len(keys), _KEYS):
             yield keys[start : start + _KEYS]
@@ -121,9 +129,8 @@ class Searches:
         problem, plain_key = None, _text(repr, key)
         try:
             plain_key = to_plain(key)
-            if key in bucket.entities[number]:
+            if (entity := bucket.peek(number, key, _MISSING)) is not _MISSING:
                 time = bucket.times.get((number, key))
-                entity = bucket.entities[number][key]
                 if (size := _saved_bytes(entity)) > MOST_BYTES:
                     problem = (
                         f"the entity takes {size / 1024**2:.1f} MiB when saved, and what is looked "
@@ -205,4 +212,4 @@ def _text(shown: Callable[[Any], str], key: Any) -> str:
 
 
 def _first(keys: list[tuple[str, Any]], most: int) -> list[tuple[str, Any]]:
-    return heapq.nsmallest(most, keys, key=itemgetter(0))
+    return heapq.nsmallest(most, dict.fromkeys(keys), key=itemgetter(0))

@@ -16,7 +16,7 @@ import io
 import pickle
 import uuid
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -74,7 +74,7 @@ class Saved(NamedTuple):
         """Return the bytes of all entities together."""
         return sum(map(len, self.content)) if self.form == "each" else len(self.content)
 
-    def put_into(self, entities: dict[Any, Any]) -> None:
+    def put_into(self, entities: MutableMapping[Any, Any]) -> None:
         """Load these entities into *entities*.
 
         Raises:
@@ -158,6 +158,29 @@ class Saved(NamedTuple):
         except Exception:  # unreadable before the first class
             return "?"
         return "a built-in class"
+
+
+def saved_alone(entity: Any) -> tuple[bytes, bool]:
+    """Pickle one *entity*; also returns whether it can be loaded for sure.
+
+    Raises:
+        Exception: It cannot be pickled.
+
+    Example:
+        >>> data, is_sure = saved_alone([1])
+        >>> loaded_alone(data), is_sure
+        ([1], True)
+    """
+    try:
+        return _dumped(entity, None), True
+    except BaseException as error:  # raised again unless it is due to custom pickling
+        pass_interrupt(error)
+        return pickle.dumps(entity, protocol=5), False
+
+
+def loaded_alone(data: bytes) -> Any:
+    """The entity that `saved_alone` has pickled."""
+    return pickle.loads(data)
 
 
 class _RefersBack(Exception):

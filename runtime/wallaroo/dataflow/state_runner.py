@@ -30,6 +30,7 @@ from wallaroo.dataflow.paths import At, Path, Paths
 from wallaroo.dataflow.program import Program, StatefulStage
 from wallaroo.dataflow.results import Origin, TaskResults
 from wallaroo.dataflow.savable import SkippedCall
+from wallaroo.dataflow.spilled_entities import SpilledEntities
 from wallaroo.dataflow.steps.multiple_outputs import pair_of
 from wallaroo.dataflow.timed_states import TimedStates
 from wallaroo.dataflow.timers import Timers
@@ -121,6 +122,9 @@ class StateRunner:
         if stamped:
             stamped.sort(key=_stamp_of)
             self._processing.arrivals = self._arrivals = arrivals
+            if state.spills:
+                stages = self._program.stages
+                state.prefetch((stages[n].partition, key) for _, n, key, _ in stamped if n != TICK)
             for item in self._current.each(stamped) if self._program.keeps else stamped:
                 self._run_item(item)
             self._windows.end(stamped[-1][0])
@@ -146,7 +150,11 @@ class StateRunner:
         self._processing.arrivals = arrived
         for number, stage_number, keys, items, arrivals in rows:
             # in bulk, because a loop would wait for the processor's cache at each entity
-            entities = list(map(self._state.entities[number].get, keys, repeat(_MISSING)))
+            state = self._state.entities[number]
+            if isinstance(state, SpilledEntities):
+                entities = state.get_all(keys, _MISSING)
+            else:
+                entities = list(map(state.get, keys, repeat(_MISSING)))
             stage = self._program.stages[stage_number]
             offsets = self._current.offsets(arrivals) if stage.keeps else arrivals
             self._compute(stage, keys, entities, items, offsets)
@@ -285,7 +293,10 @@ class StateRunner:
         for number, key in self._expiries.take_due(tick[1]):
             stamp, now_ns = at[number]
             self._timed_states.tick(stamp, number, key, now_ns)
-        for order, (number, key) in enumerate(self._timers.take_due(tick[1])):
+        due = self._timers.take_due(tick[1])
+        if due and self._state.spills:
+            self._state.prefetch(due)
+        for order, (number, key) in enumerate(due):
             stamp, now_ns = at[number]
             if self._timed_states.contains(number):
                 self._timed_states.tick(stamp, number, key, now_ns)

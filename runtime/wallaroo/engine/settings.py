@@ -35,3 +35,6 @@ class EngineSettings:
     entity_limit_bytes: int = 64 * 1024**2
     """Bytes that an entity may take when it is saved; the message that lets it grow beyond becomes
     a dead letter. While it is saved, worker and gateway hold several copies of it."""
+    state_bytes: int = 0
+    """Bytes of memory that the entities of all partitions may take, in equal shares; others are on
+    the local disk. 0 for no limit: all are in memory."""

@@ -229,6 +229,24 @@ STATE_EXPIRED = _metric(
     "Entities freed because they were idle for the time to live of their state.",
     "state",
 )
+STORED_ENTITIES = _metric(
+    "wallaroo_state_stored_entities",
+    "gauge",
+    "State entities that are in workers' local stores, not in memory.",
+    "state",
+)
+STORED_BYTES = _metric(
+    "wallaroo_state_stored_bytes",
+    "gauge",
+    "Bytes of the files of workers' local stores.",
+    "state",
+)
+STORED_READS = _metric(
+    "wallaroo_state_stored_reads_total",
+    "counter",
+    "State entities that were read from workers' local stores.",
+    "state",
+)
 STATE_BYTES = _metric(
     "wallaroo_state_log_bytes",
     "gauge",

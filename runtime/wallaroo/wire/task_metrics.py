@@ -95,6 +95,16 @@ class StepMetrics:
         return [*counts, self.seconds, self.unlisted]
 
 
+class StoredFigures(NamedTuple):
+    """Figures of the entities of a state that are in the local store of a process."""
+
+    entities: int
+    bytes: int
+    """Bytes of its files."""
+    reads: int
+    """Entities that were read from it meanwhile."""
+
+
 @dataclass
 class TaskMetrics:
     """Metrics of a task, or of all tasks of a chunk.
@@ -117,6 +127,8 @@ class TaskMetrics:
     """Figures of windows by state and bucket, where they have changed."""
     log_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
     """Size of the state's log by the states that share it and by bucket, in bytes."""
+    stored: dict[tuple[str, int], StoredFigures] = field(default_factory=dict)
+    """Figures of the local store by state and bucket, where they have changed."""
     hot_keys: dict[tuple[str, str], int] = field(default_factory=dict)
     """Messages by state and printable key, of the keys with the most messages."""
     keyed: dict[str, int] = field(default_factory=dict)
@@ -136,12 +148,14 @@ class TaskMetrics:
             self.entities,
             self.windows,
             self.log_bytes,
+            self.stored,
             self.hot_keys,
             self.keyed,
             self.expired,
             self.processors,
         )
         self.arrivals, self.entities, self.windows, self.log_bytes = {}, {}, {}, {}
+        self.stored = {}
         self.hot_keys, self.keyed, self.expired, self.processors = {}, {}, {}, {}
         return taken
 
@@ -197,6 +211,10 @@ class TaskMetrics:
         self.entities |= other.entities
         self.windows |= other.windows
         self.log_bytes |= other.log_bytes
+        for slot, stored in other.stored.items():
+            before = self.stored.get(slot)
+            reads = stored.reads + (before.reads if before else 0)
+            self.stored[slot] = stored._replace(reads=reads)
         self.processors |= other.processors
         for entry, count in other.hot_keys.items():
             self.hot_keys[entry] = self.hot_keys.get(entry, 0) + count
@@ -216,6 +234,7 @@ class TaskMetrics:
             self.entities
             or self.windows
             or self.log_bytes
+            or self.stored
             or self.hot_keys
             or self.keyed
             or self.expired
@@ -230,6 +249,7 @@ class TaskMetrics:
             "entities": [[*slot, count] for slot, count in self.entities.items()],
             "windows": [[*slot, *figures] for slot, figures in self.windows.items()],
             "log_bytes": [[*slot, size] for slot, size in self.log_bytes.items()],
+            "stored": [[*slot, *figures] for slot, figures in self.stored.items()],
             "hot_keys": [[*key, count] for key, count in self.hot_keys.items()],
             "keyed": list(self.keyed.items()),
             "expired": list(self.expired.items()),
@@ -247,6 +267,7 @@ class TaskMetrics:
             {(state, slot): count for state, slot, count in get("entities", ())},
             {(state, slot): WindowFigures(*rest) for state, slot, *rest in get("windows", ())},
             {(states, slot): size for states, slot, size in get("log_bytes", ())},
+            {(state, slot): StoredFigures(*rest) for state, slot, *rest in get("stored", ())},
             {(state, key): count for state, key, count in get("hot_keys", ())},
             dict(get("keyed", ())),
             dict(get("expired", ())),

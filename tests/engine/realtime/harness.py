@@ -201,6 +201,7 @@ class RunningQuery:
         buckets: int | None = None,
         *,
         files: bool = True,
+        state_bytes: int = 0,
     ) -> None:
         checkpoint.mkdir(exist_ok=True)
         (checkpoint / "metadata").write_text(RUN)
@@ -216,6 +217,7 @@ class RunningQuery:
             buckets,
             slots_for(buckets),
             0.0,
+            state_bytes=state_bytes,
             files=fresh_directory(checkpoint) if files else None,
         )
         self.tally = Tally()

@@ -113,6 +113,7 @@ def run_through(
     sent: list[tuple[str, bytes]],
     choose: random.Random,
     directory: Path,
+    state_bytes: int = 0,
 ) -> Store:
     """Process *sent* by a query that is cut off a few times, at any moment.
 
@@ -123,7 +124,14 @@ def run_through(
     buckets = choose.choice([4, 8, 24])
     for attempt, piece in enumerate(pieces(choose, sent), 1):
         with RunningQuery(
-            gateway, application, store, directory / "checkpoint", attempt, partitions, buckets
+            gateway,
+            application,
+            store,
+            directory / "checkpoint",
+            attempt,
+            partitions,
+            buckets,
+            state_bytes=state_bytes,
         ) as query:
             submit(gateway, application, piece)
             accepted += len(piece)
@@ -134,7 +142,14 @@ def run_through(
             elif choose.random() < 0.5:
                 time.sleep(choose.random() / 200)  # any moment will do
     with RunningQuery(
-        gateway, application, store, directory / "checkpoint", 99, partitions, buckets
+        gateway,
+        application,
+        store,
+        directory / "checkpoint",
+        99,
+        partitions,
+        buckets,
+        state_bytes=state_bytes,
     ) as query:
         wait_until_processed(gateway, len(sent))
         query.feed.finish_epoch()
@@ -143,12 +158,16 @@ def run_through(
 
 @pytest.mark.filterwarnings("ignore::wallaroo.testing.HintWarning")
 @pytest.mark.parametrize("made", [plain_python.declared, random_applications.declared])
+@pytest.mark.parametrize("state_bytes", [0, 1])  # with 1, all entities leave after each chunk
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(seed=st.integers(0, 1_000_000), choose=st.randoms(use_true_random=False))
 def test_random_applications_give_what_the_simulation_gives(
-    made: Callable[[random.Random], DeclaredApplication], seed: int, choose: random.Random
+    made: Callable[[random.Random], DeclaredApplication],
+    state_bytes: int,
+    seed: int,
+    choose: random.Random,
 ) -> None:
     application = resolve(made(random.Random(seed)))
     names = [source.name for source in application.sources]
@@ -159,7 +178,7 @@ def test_random_applications_give_what_the_simulation_gives(
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         with gateway_side(directory, application, paces(choose)) as gateway:
-            run_through(gateway, application, sent, choose, directory)
+            run_through(gateway, application, sent, choose, directory, state_bytes)
             outputs = gateway.outputs(application)
             counters = gateway.outbox.counters()
     expected = simulate(application, sent)

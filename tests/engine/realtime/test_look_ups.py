@@ -133,9 +133,9 @@ def check(found: list[dict[str, Any]], sent: list[str]) -> None:
 
 
 @pytest.mark.parametrize("pace", [SHORT_EPOCHS, LONG_EPOCHS])
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize(("partitions", "state_bytes"), [(1, 0), (3, 0), (3, 1)])
 def test_an_entity_has_seen_all_messages_before_its_position_and_none_after(
-    tmp_path: Path, partitions: int, pace: Pace
+    tmp_path: Path, partitions: int, state_bytes: int, pace: Pace
 ) -> None:
     application, store, choose = counting(), Store(), random.Random(partitions)
     sent = [choose.choice(KEYS) for _ in range(3_000)]
@@ -144,7 +144,13 @@ def test_an_entity_has_seen_all_messages_before_its_position_and_none_after(
         for attempt, start in enumerate(range(0, len(sent), 1_000), 1):
             piece, found = sent[start : start + 1_000], sum(len(one.found) for one in readers)
             with RunningQuery(
-                gateway, application, store, tmp_path / "checkpoint", attempt, partitions
+                gateway,
+                application,
+                store,
+                tmp_path / "checkpoint",
+                attempt,
+                partitions,
+                state_bytes=state_bytes,
             ) as query:
                 queries.append(query)
                 while len(readers) < 2:

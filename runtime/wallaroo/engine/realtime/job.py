@@ -38,6 +38,8 @@ class Job:
     """Seconds that a function of the application may take for one message; 0 for no limit."""
     entity_limit_bytes: int = EngineSettings.entity_limit_bytes
     """Bytes that an entity may take when it is saved."""
+    state_bytes: int = EngineSettings.state_bytes
+    """Bytes of memory that the entities of all partitions may take; 0 for no limit."""
     files: Path | None = None
     """Where the first stage leaves large frames for partitions; None if it shares no memory with
     all of them."""

@@ -57,6 +57,7 @@ from wallaroo.wire.chunk_messages import (
 from wallaroo.wire.chunk_messages import DONE as RECORDS_END
 from wallaroo.wire.frame_socket import FrameSocket
 from wallaroo.wire.records import Packed
+from wallaroo.wire.task_metrics import StoredFigures
 
 
 class Partition:
@@ -83,7 +84,13 @@ class Partition:
         self._files = None if job.files is None else SharedFiles(job.files)
         serializer = EntitySerializer.of(program, job.entity_limit_bytes)
         saved = Program(program.application, job.buckets)
-        self._state = PartitionState(serializer, saved.bucket_in, saved.bucket_of)
+        memory = None
+        if job.state_bytes:
+            from wallaroo.engine.realtime.state_memory import StateMemory, local_directory
+
+            share = max(1, job.state_bytes // job.partitions)
+            memory = StateMemory(share, local_directory(), serializer, saved.bucket_in)
+        self._state = PartitionState(serializer, saved.bucket_in, saved.bucket_of, memory)
         self._results = TaskResults()
         levels = range(1, program.levels.count + 1)
         self._buckets = {level: self._state.bucket_for_level() for level in levels}
@@ -91,6 +98,8 @@ class Partition:
         self._runners = {level: StateRunner(program, self._results, level) for level in levels}
         self._look_ups = LookUps(program, self._state.bucket, gateway, java)
         self._housekeeping = Housekeeping()
+        self._has_noted = False
+        """Whether the metrics have got the size of the state once."""
         self._parts: list[bytes] = []
         """How the content of the next chunk begins."""
 
@@ -100,9 +109,11 @@ class Partition:
             kind = frame[:1]
             if kind in {CHUNK, FILE}:
                 self._run_chunk(frame)
+                self._state.settle()
                 self._housekeeping.between_chunks()
             elif kind == LEVEL:
                 self._run_direct(next_in(frame))
+                self._state.settle()
                 self._housekeeping.between_chunks()
             elif kind == END:
                 self._end_epoch(CheckpointPosition.from_json(frame[1:]).chunk)
@@ -213,3 +224,10 @@ class Partition:
             runner.note_entities(self._number, self._state.bucket)
         names = ", ".join(part.name for part in self._program.partitions)
         self._results.metrics.log_bytes[names, self._number] = self._state.log_bytes
+        memory = self._state.memory
+        if memory is None and self._has_noted:
+            return
+        self._has_noted = True
+        for number, part in enumerate(self._program.partitions):  # without one, none from now on
+            figures = StoredFigures(0, 0, 0) if memory is None else memory.figures(number)
+            self._results.metrics.stored[part.name, self._number] = figures

@@ -139,6 +139,7 @@ class RunningEngine:
                 slots_for(layout.buckets),
                 settings.call_limit_s,
                 settings.entity_limit_bytes,
+                settings.state_bytes,
                 wiring=program.application.wiring,
                 token=settings.token,
             )

@@ -49,7 +49,8 @@ def note(
     if sum(map(len, bucket.entities)) + len(state.others) <= _MOST_ENTITIES:
         none: list[set[Any]] = [set() for _ in bucket.entities]
         with contextlib.suppress(RuntimeFailure):  # an entity that cannot be saved
-            changes = Changes(bucket.entities, none, dict(bucket.times))
+            entities = [dict(of.items()) for of in bucket.entities]
+            changes = Changes(entities, none, dict(bucket.times))
             record = state.serializer.record(
                 changes, bucket.unloaded, grown=False, others=state.others.all_of()
             )

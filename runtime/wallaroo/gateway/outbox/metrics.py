@@ -73,6 +73,9 @@ class MetricsTable:
             counted[catalogue.UNKNOWN_KEY.name, (state,)] += messages
         for state, entities in tally.metrics.expired.items():
             counted[catalogue.STATE_EXPIRED.name, (state,)] += entities
+        for (state, _), stored in tally.metrics.stored.items():
+            if stored.reads:
+                counted[catalogue.STORED_READS.name, (state,)] += stored.reads
         for step, messages in tally.late.items():
             counted[catalogue.LATE.name, step] += messages
         gauges = [
@@ -94,6 +97,12 @@ class MetricsTable:
         for name, slots in gauges:
             for slot, value in slots.items():
                 self._of_states[name, *slot] = value
+        for slot, stored in tally.metrics.stored.items():
+            figures = {catalogue.STORED_ENTITIES.name: stored.entities}
+            figures[catalogue.STORED_BYTES.name] = stored.bytes
+            for name, value in figures.items():
+                if value or (name, *slot) in self._of_states:  # most never have a local store
+                    self._of_states[name, *slot] = value
         self._note_hot(tally, now_ns)
 
     def add_taken(self, sink: int, outputs: int) -> None:
@@ -127,6 +136,7 @@ class MetricsTable:
             catalogue.UNKNOWN_KEY,
             catalogue.LATE,
             catalogue.STATE_EXPIRED,
+            catalogue.STORED_READS,
         ):
             for (name, labels), value in counts.items():
                 if name == metric.name:
@@ -136,7 +146,13 @@ class MetricsTable:
                 spent = Distribution((value,), counts["seconds", step])
                 yield Sample(catalogue.STEP_SECONDS, tuple(map(str, step)), spent)
         yield from self._latencies(counts, pipelines)
-        for metric in (catalogue.STATE_ENTITIES, catalogue.STATE_BYTES, catalogue.OPEN_WINDOWS):
+        for metric in (
+            catalogue.STATE_ENTITIES,
+            catalogue.STORED_ENTITIES,
+            catalogue.STORED_BYTES,
+            catalogue.STATE_BYTES,
+            catalogue.OPEN_WINDOWS,
+        ):
             yield from self._of_state(metric)
         yield from self._watermarks()
 

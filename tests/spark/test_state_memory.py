@@ -1,0 +1,50 @@
+"""State larger than memory in a run: what is in local stores counts like what is in memory."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import LARGE
+from tests.spark.harness import PATIENCE_S, Receiver, called, run, send
+from wallaroo.run.background_run import BackgroundRun
+
+pytestmark = pytest.mark.spark
+
+LITTLE = ("--state-memory-gib", "1e-9")
+KEYS = [f"k{number}" for number in range(500)]
+
+
+def stored_entities(running: BackgroundRun) -> int:
+    (url,) = [event["dashboard"] for event in running.events if event["event"] == "ready"]
+    with urllib.request.urlopen(f"{url}metrics", timeout=PATIENCE_S) as answer:
+        found = re.search(
+            rb"^wallaroo_state_stored_entities\{[^}]*\} (\S+)", answer.read(), re.MULTILINE
+        )
+    return 0 if found is None else int(float(found[1]))
+
+
+def test_entities_in_local_stores_survive_kills_and_the_end_of_the_option(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with Receiver("lines") as receiver:
+        for turn, options in enumerate([LITTLE, LITTLE, ()], 1):
+            with run(LARGE, receiver, state, options=options) as running:
+                for some in (KEYS, KEYS[:10]):
+                    before = len(receiver.messages)
+                    send(running.sources["Texts"], [f"{key} 0".encode() for key in some])
+                    receiver.wait_for(before + len(some))
+                assert (stored_entities(running) > 400) == bool(options)
+                if turn < 3:
+                    running.process.kill()
+                    running.wait(PATIENCE_S)
+                else:
+                    assert running.stop() == 0
+    exported = called("state", "export", LARGE, "--state-dir", state)
+    assert exported.returncode == 0, exported.stderr
+    keys = Counter(json.loads(line)["key"] for line in exported.stdout.splitlines())
+    assert keys == Counter(KEYS)
