@@ -121,6 +121,7 @@ spec:
             - driver
             {{- include "wallaroo.sharedArgs" . | nindent 12 }}
             {{- include "wallaroo.engineArgs" . | nindent 12 }}
+            - --state-memory-gib={{ .Values.stateMemoryGiB }}
             - --workers-from={{ $fullname }}-workers
             - --master=k8s://https://kubernetes.default.svc
             - --image={{ include "wallaroo.image" . }}
@@ -251,7 +252,6 @@ strategy:
 - --partitions={{ int .Values.partitions }}
 - --function-timeout={{ .Values.functionTimeoutSeconds }}
 - --max-entity-mib={{ int .Values.maxEntityMiB }}
-- --state-memory-gib={{ .Values.stateMemoryGiB }}
 {{- end }}
 
 {{/* Spark settings derived from values. Spark takes the executors' resources only from these. */}}
