@@ -168,7 +168,7 @@ def test_a_receiver_that_is_not_there_or_resets_is_named(
     assert "sink 'a b': cannot connect to nowhere.invalid:1: the host 'nowh" in done.stderr
     with Receiver(resets) as receiver:
         done = replay("--to", f"a b@{receiver.address}")
-    lost = "closed the connection: of 1 output it may lack the last"
+    lost = "closed the connection, and may lack the last of 1 output"
     assert f"Error: sink 'a b': {receiver.address} {lost}" in done.stderr
     assert done.exit_code == 1
 

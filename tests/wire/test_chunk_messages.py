@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from wallaroo.wire.chunk_messages import Report, pack_report, report_in
 from wallaroo.wire.records import FailedMessage, Outputs, Packed, Tally
-from wallaroo.wire.task_metrics import StepMetrics, TaskMetrics, WindowFigures
+from wallaroo.wire.task_metrics import StepMetrics, StoredFigures, TaskMetrics, WindowFigures
 
 counts = st.integers(0, 2**63)
 small = st.integers(0, 2**32 - 1)
@@ -32,6 +32,7 @@ metrics = st.builds(
     dictionaries(names, counts, values=counts),
     dictionaries(names, counts, values=st.builds(WindowFigures, counts, st.none() | times)),
     dictionaries(names, counts, values=counts),
+    dictionaries(names, counts, values=st.builds(StoredFigures, counts, counts, counts)),
     dictionaries(names, names, values=counts),
     dictionaries(names, values=counts),
     dictionaries(names, values=counts),
@@ -94,6 +95,7 @@ def test_no_field_of_a_tally_makes_it_nothing() -> None:
         "entities": {("s", 1): 0},
         "windows": {("s", 1): WindowFigures(0, None)},
         "log_bytes": {("s", 1): 0},
+        "stored": {("s", 1): StoredFigures(0, 0, 0)},
         "hot_keys": {("s", "k"): 1},
         "keyed": {"s": 1},
         "expired": {"s": 1},

@@ -210,7 +210,9 @@ class _Receiver(Target):
             msg = f"sink {self._name!r}: {self._address} {has} nothing for {_SILENCE_S:g} s"
             raise RuntimeFailure(msg) from error
         except OSError as error:
-            lost = f"closed the connection: of {counted(self.count, 'output')} it may lack the last"
+            lost = (
+                f"closed the connection, and may lack the last of {counted(self.count, 'output')}"
+            )
             msg = f"sink {self._name!r}: {self._address} {lost}"
             raise RuntimeFailure(msg) from error
 

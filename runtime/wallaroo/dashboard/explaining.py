@@ -38,14 +38,14 @@ _PLAIN = re.compile(r"[^\"$`\\!]*")
 
 
 def key_argument(key: str) -> str:
-    """*key* as an argument that is not taken for an option.
+    """*key* as an argument that is not taken for an option, and shows what it is.
 
     Example:
         >>> key_argument("ada"), key_argument("-5"), key_argument("-x")
         ('ada', '-5', "'-x'")
     """
     is_option = key.startswith("-") and not key[1:2].isdecimal()
-    return repr(key) if is_option else key
+    return repr(key) if is_option or not key.isprintable() else key
 
 
 def shell_line(arguments: Sequence[str]) -> str:

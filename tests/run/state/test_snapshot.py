@@ -155,12 +155,29 @@ def test_the_oldest_snapshots_are_removed_and_nothing_else(
 ) -> None:
     StateDirectory(tmp_path / "other", "Other", 2).close()
     shutil.copytree(state, tmp_path / "copied")
-    for name in ("started", "1", "2", "3"):
-        assert take(state, tmp_path / name).exit_code == 0
-    (tmp_path / "started" / "lock").touch()
-    result = take(state, tmp_path / "4", "--keep", "2")
-    assert result.stdout.splitlines()[1:] == [f"{tmp_path / n}: removed" for n in ("2", "1")]
-    assert left(tmp_path) == {"state", "other", "copied", "started", "3", "4"}
+    for name in ("../elsewhere/one", "started", "with-notes", "1", "2", "3"):
+        assert take(state, tmp_path / "backups" / name).exit_code == 0
+    backups = tmp_path / "backups"
+    (backups / "latest").symlink_to(backups / "1")
+    (backups / "far").symlink_to(tmp_path / "elsewhere" / "one")
+    shutil.copytree(backups / "1", backups / "for-good")
+    (backups / "started" / "lock").touch()
+    (backups / "with-notes" / "NOTES.txt").touch()
+    (backups / "file").touch()
+    kept = left(backups) - {"1", "2"}
+    result = take(state, backups / "4", "--keep", "2")
+    assert result.stdout.splitlines()[1:] == [f"{backups / n}: removed" for n in ("2", "1")]
+    assert left(backups) == {*kept, "4"}
+    assert (tmp_path / "elsewhere" / "one" / "snapshot.json").exists()
+
+
+def test_a_target_that_cannot_be_is_named(tmp_path: Path, state: Path, store: Store) -> None:
+    assert "'s3a:/b/x' is no directory of this machine" in take(state, Path("s3a://b/x")).output
+    (tmp_path / "file").touch()
+    assert f"{tmp_path / 'file'}: " in take(state, tmp_path / "file" / "x").output
+    result = take(state, tmp_path / ("n" * 300))
+    assert result.exit_code == 1
+    assert "File name too long" in result.output
 
 
 def test_without_an_epoch_the_copy_begins_with_what_was_published(

@@ -28,6 +28,9 @@ from wallaroo.system.unnamed_file import UnnamedFile
 _HEAD = struct.Struct("<qIIII")
 """Hash, bucket, the sizes of key and entity, and the checksum of these two."""
 _SEGMENT_BYTES = 256 * 1024**2
+_LEAST_SEGMENT_BYTES = 16 * 1024**2
+_SEGMENT_SHARE = 8
+"""A segment has one part of so many of all bytes: the last one is never freed."""
 _BLOCK_BYTES = 1024**2
 """Bytes that are read at once from a segment that is gone through."""
 _HASHES = 500
@@ -221,7 +224,8 @@ class LocalStore:
 
     def _segment(self) -> _Segment:
         """The segment to write to."""
-        if self._last < 0 or self._segments[self._last].end >= _SEGMENT_BYTES:
+        size = max(_LEAST_SEGMENT_BYTES, self.size_bytes // _SEGMENT_SHARE)
+        if self._last < 0 or self._segments[self._last].end >= min(_SEGMENT_BYTES, size):
             self._last += 1
             self._segments[self._last] = _Segment(self._directory)
         return self._segments[self._last]

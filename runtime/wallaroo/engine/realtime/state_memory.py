@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -98,8 +99,16 @@ class StateMemory:
 
 
 def local_directory() -> Path:
-    """The directory for temporary files; the log says so if it is in memory itself."""
+    """The directory for temporary files; the log says if it is in memory, or not as named."""
     directory = Path(tempfile.gettempdir()).resolve()
+    named = os.environ.get("TMPDIR")
+    if named and Path(named).resolve() != directory:
+        log_event(
+            "warning",
+            "TMPDIR cannot be used: entities that leave memory go to another directory",
+            named=named,
+            directory=str(directory),
+        )
     with contextlib.suppress(OSError, ValueError):
         mounts = [line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines()]
         above = [(len(at), kind) for at, kind in mounts if directory.is_relative_to(at)]

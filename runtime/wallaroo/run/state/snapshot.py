@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import resource
 import shutil
 import sqlite3
@@ -40,12 +41,13 @@ from wallaroo.system.disk_space import free_bytes, full
 from wallaroo.system.lockfile import hold
 from wallaroo.system.private_files import DIRECTORY_MODE
 
-_LOCKS = {"lock", "gateway.lock"}
-"""Files of a directory that was started with."""
+_LOCK = "snapshot.lock"
+"""File of a copy that is being made."""
 _TAKEN = "snapshot.json"
 """What a snapshot has; only directories with this file are ever removed."""
-_OWN = {*_LOCKS, "endpoint.json", _TAKEN}
+_OWN = {"lock", "gateway.lock", "endpoint.json", _TAKEN}
 """Files that are of no use in a copy."""
+_URL = re.compile(r"[a-z0-9+.-]{2,}:/")
 _TRIES = 20
 """Attempts to open all files of one epoch, before the next one ends."""
 _TELL_EVERY_S = 5.0
@@ -87,65 +89,95 @@ def take_snapshot(source: Path, target: Path, journal: Path | None = None) -> Sn
         DamagedFile: A file of the source is not as it was written; the message names it.
         RuntimeFailure: The copy cannot be written.
     """
-    source, target = source.resolve(), target.absolute()
+    source, place = source.resolve(), target.absolute()
     journal = (journal or source).resolve()
     read_fixed(source)
     if not (journal / LOG).is_dir():
         msg = f"{journal} contains no {LOG}: a snapshot needs the log and the checkpoint"
         raise UsageError(msg)
-    if target.exists():
-        msg = f"{target} exists already: name a directory that does not"
-        raise UsageError(msg)
-    for used in (source, journal):
-        if used in target.resolve().parents:
-            msg = f"{target} is in {used}: name a directory elsewhere"
-            raise UsageError(msg)
     try:
-        with _partial(target) as partial:
+        _check_target(target, source, journal)
+        with _partial(place) as partial:
             taken = _Copy(source, journal, partial).take()
-            (partial / _TAKEN).write_text(json.dumps(taken._asdict()))
+            names = [place.name, *(name for name in _names(partial) if name != _LOCK)]
+            (partial / _TAKEN).write_text(json.dumps({**taken._asdict(), "names": names}))
             return taken
-    except DamagedFile:
+    except (DamagedFile, UsageError):
         raise
     except (OSError, sqlite3.Error) as error:
-        reason = full(target.parent) if lacks_room(error) else reason_of(error)
+        reason = full(place.parent) if lacks_room(error) else reason_of(error)
+        if (file := getattr(error, "filename", None)) is not None and str(file) not in reason:
+            reason = f"{file}: {reason}"
         msg = f"no snapshot of {source} was made: {reason}"
         raise RuntimeFailure(msg) from error
 
 
-def remove_oldest(target: Path, keep: int) -> list[Path]:
+def _check_target(target: Path, source: Path, journal: Path) -> None:
+    """Refuse a *target* that cannot be one.
+
+    Raises:
+        UsageError: It cannot be one.
+        OSError: It cannot be looked at.
+    """
+    if _URL.match(str(target)):
+        msg = f"{str(target)!r} is no directory of this machine: a snapshot needs one"
+        raise UsageError(msg)
+    if target.exists():
+        msg = f"{target.absolute()} exists already: name a directory that does not"
+        raise UsageError(msg)
+    for used in (source, journal):
+        if used in target.resolve().parents:
+            msg = f"{target.absolute()} is in {used}: name a directory elsewhere"
+            raise UsageError(msg)
+
+
+def remove_oldest(target: Path, keep: int) -> Iterator[Path]:
     """Remove the oldest snapshots of the same application beside the snapshot *target*.
 
-    One that was started with is not a snapshot any more, and stays.
+    Only what is as it was made, and where, is a snapshot: not a copy or a link, nor one that was
+    started with, or has other files besides.
 
     Args:
         target: The snapshot.
         keep: How many to keep, with this one; at least 1.
 
-    Returns:
-        Those that were removed.
+    Yields:
+        Each one that was removed.
 
     Raises:
         RuntimeFailure: One cannot be removed.
     """
     application = read_fixed(target).application
     found: list[tuple[float, Path]] = []
-    for file in target.absolute().parent.glob(f"[!.]*/{_TAKEN}"):
-        other = file.parent
-        if any((other / name).exists() for name in _LOCKS):
-            continue
-        with contextlib.suppress(UsageError):  # damaged, or of another version
-            if read_fixed(other).application == application:
-                found.append((file.stat().st_mtime, other))
-    removed = [other for _, other in sorted(found, reverse=True)[keep:]]
-    try:
-        for other in removed:
+    for other in target.absolute().parent.iterdir():
+        with contextlib.suppress(OSError, ValueError, UsageError):  # something else
+            if _is_untouched(other) and read_fixed(other).application == application:
+                found.append(((other / _TAKEN).stat().st_mtime, other))
+    for _, other in sorted(found, reverse=True)[keep:]:
+        try:
             (other / _TAKEN).unlink()  # what is left if this is killed, nobody takes for a snapshot
             shutil.rmtree(other)
-    except OSError as error:
-        msg = f"the snapshot {other} cannot be removed: {reason_of(error)}"
-        raise RuntimeFailure(msg) from error
-    return removed
+        except OSError as error:
+            msg = f"the snapshot {other} cannot be removed: {reason_of(error)}"
+            raise RuntimeFailure(msg) from error
+        yield other
+
+
+def _is_untouched(directory: Path) -> bool:
+    """Whether *directory* is a snapshot that has this name since it was made, and nothing else.
+
+    Raises:
+        OSError: It is none.
+        ValueError: It is none.
+    """
+    if directory.is_symlink():
+        return False
+    names: list[str] = json.loads((directory / _TAKEN).read_text())["names"]
+    return names == [directory.name, *_names(directory)]
+
+
+def _names(directory: Path) -> list[str]:
+    return sorted(file.name for file in directory.iterdir() if file.name != _TAKEN)
 
 
 @contextlib.contextmanager
@@ -154,15 +186,15 @@ def _partial(target: Path) -> Iterator[Path]:
     target.parent.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.partial")
     partial.mkdir(DIRECTORY_MODE, exist_ok=True)
-    lock = hold(partial / "snapshot.lock", "another snapshot has the same target", wait_s=0.0)
+    lock = hold(partial / _LOCK, "another snapshot has the same target", wait_s=0.0)
     try:
         for left in partial.iterdir():  # by a command that was killed
             if left.is_dir():
                 shutil.rmtree(left)
-            elif left.name != "snapshot.lock":
+            elif left.name != _LOCK:
                 left.unlink()
         yield partial
-        (partial / "snapshot.lock").unlink()
+        (partial / _LOCK).unlink()
         _sync(partial)
         partial.rename(target)
         wait_until_durable(target.parent)
