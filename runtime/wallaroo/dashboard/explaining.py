@@ -33,7 +33,7 @@ _MOST_SHOWN = 1024**2
 _MOST_NOTES = 4096
 """Bytes that are shown of its notes, the last ones."""
 _LOWEST_PRIORITY = 19
-_PLAIN = re.compile(r"[^\"$`\\!]*")
+_PLAIN = re.compile(r"([^\"$`\\!]|\\\w)*")
 """What a shell takes as it is between double quotes."""
 
 
