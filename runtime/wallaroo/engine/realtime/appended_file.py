@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import NamedTuple
@@ -40,19 +41,15 @@ class AppendedFile(MutableMapping[int, Appended]):
 
     def __setitem__(self, bucket: int, appended: Appended) -> None:
         head, record, base = appended
-        try:
+        with self._guarded():
             at = self._file.append((record, base or b""))
-        except OSError as error:
-            raise LocalStoreFailed.of(self._directory, error) from error
         self._parts[bucket] = _Part(head, at, len(record), None if base is None else len(base))
 
     def __getitem__(self, bucket: int) -> Appended:
         head, at, record_size, base_size = self._parts[bucket]
-        try:
+        with self._guarded():
             record = self._file.read(at, record_size)
             base = None if base_size is None else self._file.read(at + record_size, base_size)
-        except OSError as error:
-            raise LocalStoreFailed.of(self._directory, error) from error
         return Appended(head, record, base)
 
     def __delitem__(self, bucket: int) -> None:
@@ -67,7 +64,12 @@ class AppendedFile(MutableMapping[int, Appended]):
     def clear(self) -> None:
         """Begin with an empty file."""
         self._parts.clear()
-        try:
+        with self._guarded():
             self._file = UnnamedFile(self._directory)
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise LocalStoreFailed.of(self._directory, error) from error

@@ -10,6 +10,7 @@ Between chunks the store changes, and while one runs it is only read, also by fo
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import struct
@@ -84,10 +85,8 @@ class LocalStore:
         self._debt = 0
         """Bytes that are still to be gone through, so that obsolete ones do not get too many."""
         self._problem: str | None = None
-        try:
+        with self._guarded():
             self._index = _index(directory)
-        except (OSError, sqlite3.Error) as error:
-            raise self._failed(error) from error
         weakref.finalize(self, self._index.close)
 
     @property
@@ -101,13 +100,8 @@ class LocalStore:
         Raises:
             LocalStoreFailed: They could not be written.
         """
-        try:
-            self._check()
-            self._index.execute("BEGIN")
+        with self._guarded(), self._transaction():
             self._write(records)
-            self._index.execute("COMMIT")
-        except (OSError, sqlite3.Error) as error:
-            raise self._failed(error) from error
 
     def find(self, hashes: Sequence[int], but: Container[int] = ()) -> list[Record]:
         """The records with one of *hashes*, but for those that are at one of *but*.
@@ -115,11 +109,8 @@ class LocalStore:
         Raises:
             LocalStoreFailed: They could not be read.
         """
-        try:
-            self._check()
+        with self._guarded():
             records = self._read([one for one in self._places(hashes) if one.at not in but])
-        except (OSError, sqlite3.Error) as error:
-            raise self._failed(error) from error
         self.reads += len(records)
         return records
 
@@ -129,13 +120,8 @@ class LocalStore:
         Raises:
             LocalStoreFailed: It cannot go on.
         """
-        try:
-            self._check()
-            self._index.execute("BEGIN")
+        with self._guarded(), self._transaction():
             self._remove(places)
-            self._index.execute("COMMIT")
-        except (OSError, sqlite3.Error) as error:
-            raise self._failed(error) from error
 
     def tidy(self) -> None:
         """Free space, in proportion to what was written and removed since the last call.
@@ -143,12 +129,9 @@ class LocalStore:
         Raises:
             LocalStoreFailed: It cannot go on.
         """
-        try:
-            self._check()
+        with self._guarded():
             while self._debt > 0 and self._copy_some():
                 pass
-        except (OSError, sqlite3.Error) as error:
-            raise self._failed(error) from error
         self._debt = 0
 
     def pieces(self) -> Iterator[list[Record]]:
@@ -163,12 +146,9 @@ class LocalStore:
             for number, until in [(number, one.end) for number, one in self._segments.items()]:
                 at = 0
                 while number in self._segments and at < until:
-                    try:
-                        self._check()
+                    with self._guarded():
                         records, at = self._block(number, at)
                         live = self._live(records)
-                    except (OSError, sqlite3.Error) as error:
-                        raise self._failed(error) from error
                     yield live
             if moved:
                 yield moved
@@ -182,13 +162,10 @@ class LocalStore:
             LocalStoreFailed: They could not be read.
         """
         places = {bucket: array("q") for bucket in buckets}
-        try:
-            self._check()
+        with self._guarded():
             for bucket, *place in self._index.execute("SELECT bucket, at, size FROM records"):
                 if (found := places.get(bucket)) is not None:
                     found.extend(place)
-        except (OSError, sqlite3.Error) as error:
-            raise self._failed(error) from error
         for bucket in list(places):
             yield bucket, self._read_some(places.pop(bucket))
 
@@ -196,10 +173,8 @@ class LocalStore:
         places = [Place(0, *place) for place in zip(found[::2], found[1::2], strict=True)]
         places.sort(key=_at)
         for start in range(0, len(places), _HASHES):
-            try:
+            with self._guarded():
                 records = self._read(places[start : start + _HASHES])
-            except (OSError, sqlite3.Error) as error:
-                raise self._failed(error) from error
             yield from records
 
     def _write(self, records: Sequence[Record]) -> None:
@@ -326,29 +301,39 @@ class LocalStore:
         records, end = self._block(number, at)
         live = self._live(records)
         debt = self._debt
-        self._index.execute("BEGIN")
-        self._tidied = number, end
-        if live:
-            self._write(live)
-            for moved in self._moved:
-                moved.extend(live)
-            self._remove(
-                [record.place for record in live]
-            )  # which frees the segment with its last record
-        self._index.execute("COMMIT")
+        with self._transaction():
+            self._tidied = number, end
+            if live:
+                self._write(live)
+                for moved in self._moved:
+                    moved.extend(live)
+                self._remove(record.place for record in live)  # frees the segment with its last one
         if number in self._segments and end >= self._segments[number].end:
             self._free(number)
         self._debt = debt - sum(record.place.size for record in records)
         return True
 
-    def _check(self) -> None:
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """If anything fails in the block, so does everything later.
+
+        Raises:
+            LocalStoreFailed: It did, or something has failed before.
+        """
         if self._problem is not None:
             raise LocalStoreFailed(self._problem)
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            failed = LocalStoreFailed.of(self._directory, error)
+            self._problem = str(failed)
+            raise failed from error
 
-    def _failed(self, error: Exception) -> LocalStoreFailed:
-        failed = LocalStoreFailed.of(self._directory, error)
-        self._problem = str(failed)
-        return failed
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._index.execute("BEGIN")
+        yield
+        self._index.execute("COMMIT")
 
 
 def _index(directory: Path) -> sqlite3.Connection:
