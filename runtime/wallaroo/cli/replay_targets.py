@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import re
 import select
 import socket
-import struct
-import termios
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -18,10 +15,12 @@ from pathlib import Path
 from typing import IO
 
 from wallaroo.api.addresses import Address
+from wallaroo.connectors.tcp.receiver import check_intact, unacknowledged
 from wallaroo.connectors.tcp.resolve import TCPSink
 from wallaroo.errors import RuntimeFailure, UsageError, reason_of
 from wallaroo.model.application import Application
 from wallaroo.model.endpoints import Sink
+from wallaroo.run.settings import host_and_port
 from wallaroo.system.binding import unresolved
 from wallaroo.system.printable import counted
 from wallaroo.wire.numbered import NUMBER, sequenced
@@ -109,13 +108,12 @@ class _Receiver(Target):
 
     def __init__(self, sink: TCPSink, to: Address) -> None:
         self._name, self._sequenced = sink.name, sink.sequenced
-        host, port = to.host, to.port
-        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._address = host_and_port(to)
         try:
-            self._connection = socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_S)
+            self._connection = socket.create_connection((to.host, int(to.port)), _CONNECT_TIMEOUT_S)
         except OSError as error:
             refused = f"{reason_of(error)}; is the receiver listening?"
-            problem = unresolved(error, host, "--to") or refused
+            problem = unresolved(error, to.host, "--to") or refused
             msg = f"sink {sink.name!r}: cannot connect to {self._address}: {problem}"
             raise RuntimeFailure(msg) from error
         self._connection.setblocking(False)
@@ -123,7 +121,7 @@ class _Receiver(Target):
         self._poll.register(self._connection)
         self._hears = select.POLLIN
         self._unsent, self._answers, self._answered = bytearray(), b"", 0
-        if self._sequenced:  # a numbering of its own: what was sent before is not repeated
+        if self._sequenced:  # numbered separately: what was sent before is not repeated
             self._unsent += sequenced(0, [f"replay/{uuid.uuid4().hex}".encode()])
 
     @property
@@ -192,10 +190,8 @@ class _Receiver(Target):
 
     def _unacknowledged(self) -> int:
         """Bytes that the receiver's side does not have yet."""
-        if error := self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            raise OSError(error, "")
-        (left,) = struct.unpack("i", fcntl.ioctl(self._connection, termios.TIOCOUTQ, bytes(4)))
-        return int(left)
+        check_intact(self._connection)
+        return unacknowledged(self._connection)
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
@@ -270,7 +266,7 @@ def _receivers(
         name = address.name
         if name is None and len(sinks) == 1:
             (name,) = sinks
-        where = f"--to {address.host}:{address.port}"
+        where = f"--to {host_and_port(address)}"
         if name is None or name not in sinks:
             unknown = f"there is no sink {name!r} of this kind"
             problem = "name the sink, as SINK@HOST:PORT" if name is None else unknown

@@ -19,6 +19,7 @@ from wallaroo.cli.option_types import ADDRESS, FILE, NumberType
 from wallaroo.cli.streams import U32, Cutter, FramingName, TransferProgress, framing_of
 from wallaroo.client import Sender
 from wallaroo.errors import FrameError, RuntimeFailure, UsageError, reason_of
+from wallaroo.run.settings import host_and_port
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.binding import unresolved
 from wallaroo.system.tls import TLSFiles
@@ -162,8 +163,7 @@ def _taken_by(app: str, port: int) -> _Taken:
 def _send_acked(
     to: Address, tls: ssl.SSLContext | None, stream: str, groups: Iterator[list[bytes]]
 ) -> None:
-    host, port = to
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = host_and_port(to)
     progress = TransferProgress("sent")
     with Sender(address, stream, tls=tls) as sender:
         skip = sender.acknowledged

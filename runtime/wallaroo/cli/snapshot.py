@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from wallaroo.cli.option_types import PlaceType
 from wallaroo.cli.options import STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import state_dir_of
 from wallaroo.observability import logs
@@ -21,14 +22,14 @@ from wallaroo.system.private_files import private_files
     "--to",
     "target",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PlaceType(),
     metavar="DIRECTORY",
     help="The copy: a directory that does not exist yet.",
 )
 @click.option(
     "--log-dir",
     "journal",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=PlaceType(exists=True, file_okay=False),
     help="The gateway's directory, with the log and the dead letters, where it is not the state "
     "directory, as on a cluster.",
 )

@@ -172,7 +172,8 @@ def test_the_oldest_snapshots_are_removed_and_nothing_else(
 
 
 def test_a_target_that_cannot_be_is_named(tmp_path: Path, state: Path, store: Store) -> None:
-    assert "'s3a:/b/x' is no directory of this machine" in take(state, Path("s3a://b/x")).output
+    url = CliRunner().invoke(main, ["snapshot", f"--state-dir={state}", "--to=s3a://b/x"])
+    assert "'s3a://b/x' is a URL; give a path on this machine" in url.output
     (tmp_path / "file").touch()
     assert f"{tmp_path / 'file'}: " in take(state, tmp_path / "file" / "x").output
     result = take(state, tmp_path / ("n" * 300))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import socket
 import ssl
+import struct
+import termios
 
 from wallaroo.errors import reason_of
 
@@ -41,6 +44,22 @@ def connected(host: str, port: int, tls: ssl.SSLContext | None) -> socket.socket
         failing.pop_all()
     connection.setblocking(False)
     return connection
+
+
+def check_intact(connection: socket.socket) -> None:
+    """Refuse a connection that is broken.
+
+    Raises:
+        OSError: It is.
+    """
+    if broken := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        raise OSError(broken, os.strerror(broken))
+
+
+def unacknowledged(connection: socket.socket) -> int:
+    """Number of bytes that the receiver's side has not acknowledged yet."""
+    (left,) = struct.unpack("i", fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4)))
+    return int(left)
 
 
 def problem_of(error: OSError | UnicodeError) -> str:

@@ -11,12 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
-import os
 import socket
 import ssl
-import struct
-import termios
 import threading
 import time
 from collections import deque
@@ -26,7 +22,7 @@ import structlog
 
 from wallaroo.connectors.tcp.in_flight import NOT_SENT, InFlight, NumberedInFlight
 from wallaroo.connectors.tcp.numbering import remark_on_change
-from wallaroo.connectors.tcp.receiver import connected, problem_of
+from wallaroo.connectors.tcp.receiver import check_intact, connected, problem_of, unacknowledged
 from wallaroo.connectors.tcp.resolve import TCPSink
 from wallaroo.errors import DamagedFile
 from wallaroo.gateway.connector import ConnectorContext
@@ -276,8 +272,7 @@ class TCPSender:
         """Note what is acknowledged, or that the connection is broken."""
         connection = self._connection
         assert connection is not None
-        if broken := connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            raise OSError(broken, os.strerror(broken))
+        check_intact(connection)
         self._settle(self._acknowledged(connection))
 
     async def _wind_down(self) -> None:
@@ -293,11 +288,10 @@ class TCPSender:
         """Bytes of this connection that the receiver's side has acknowledged, or numbers."""
         if self._sink.sequenced:
             return self._answered
-        answer = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
-        (unacknowledged,) = struct.unpack("i", answer)
+        left = unacknowledged(connection)
         if self._tls is None:
-            return self._sent - int(unacknowledged)
-        if not unacknowledged and not self._unsent:
+            return self._sent - left
+        if not left and not self._unsent:
             self._surely_acknowledged = self._sent
         return self._surely_acknowledged
 
