@@ -75,6 +75,21 @@ topologyKey: kubernetes.io/hostname
 {{- end }}
 
 {{/*
+Pod affinity of what reads the log and the state beside the gateway and the driver. It is on the node that
+has the log; it prefers that of the state, if only one node has it. (A second required term would have to
+match the same pod.)
+*/}}
+{{- define "wallaroo.nearLog" -}}
+{{- $log := include "wallaroo.nodeOf" (dict "root" . "component" "gateway") | fromYaml -}}
+{{- $affinity := dict "requiredDuringSchedulingIgnoredDuringExecution" (list $log) -}}
+{{- if eq (include "wallaroo.isOnOneNode" .) "true" -}}
+{{- $state := include "wallaroo.nodeOf" (dict "root" . "component" "driver") | fromYaml -}}
+{{- $_ := set $affinity "preferredDuringSchedulingIgnoredDuringExecution" (list (dict "weight" 100 "podAffinityTerm" $state)) -}}
+{{- end -}}
+{{- toYaml $affinity -}}
+{{- end }}
+
+{{/*
 Affinity of a component: dict root, component. Executors share the state with the driver, and a driver
 with the one that it takes over from: if only one node has it, they run on the driver's node; otherwise,
 they spread. A gateway runs on the node of the one that it takes over from, which has the journal. It

@@ -1,17 +1,8 @@
-{{/*
-Runs new code beside the old, on the messages of the gateway's log. So it is on the node that has the log;
-it prefers that of the state, if only one node has it. (A second required term would have to match the same pod.)
-*/}}
+{{/* Runs new code beside the old, on the messages of the gateway's log. */}}
 {{- define "wallaroo.shadow" -}}
 {{- if include "wallaroo.hasShadow" . }}
 {{- $part := dict "root" . "component" "shadow" "name" "shadow" -}}
 {{- $own := .Values.shadow -}}
-{{- $log := include "wallaroo.nodeOf" (dict "root" . "component" "gateway") | fromYaml -}}
-{{- $affinity := dict "requiredDuringSchedulingIgnoredDuringExecution" (list $log) -}}
-{{- if eq (include "wallaroo.isOnOneNode" .) "true" -}}
-{{- $state := include "wallaroo.nodeOf" (dict "root" . "component" "driver") | fromYaml -}}
-{{- $_ := set $affinity "preferredDuringSchedulingIgnoredDuringExecution" (list (dict "weight" 100 "podAffinityTerm" $state)) -}}
-{{- end -}}
 {{- $args := list "shadow" "/app" "--state-dir=/var/lib/wallaroo/gateway" (printf "--snapshot=%s" (include "wallaroo.stateDir" .)) -}}
 {{- $args = append $args (printf "--function-timeout=%v" .Values.functionTimeoutSeconds) -}}
 {{- range $own.expect -}}
@@ -42,7 +33,7 @@ spec:
       serviceAccountName: {{ include "wallaroo.serviceAccountName" (dict "root" . "component" $component) }}
       {{- include "wallaroo.loadingPod" (dict
         "root" . "name" "shadow" "image" (include "wallaroo.shadowImage" .) "resources" $own.resources "args" $args
-        "hasState" true "place" $component "affinity" $affinity
+        "hasState" true "place" $component "affinity" (include "wallaroo.nearLog" . | fromYaml)
         "mounts" (list (dict "name" "journal" "mountPath" "/var/lib/wallaroo/gateway" "readOnly" true))
         "volumes" (list (dict "name" "journal" "persistentVolumeClaim" (dict "claimName" (include "wallaroo.claim" (dict "root" . "volume" "journal")))))
       ) | nindent 6 }}

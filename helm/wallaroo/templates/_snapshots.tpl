@@ -1,18 +1,11 @@
 {{/*
-A template of Jobs that copy log and state of the running release to a claim, which runs by itself if there
-is a schedule. It reads both volumes: so it is on the node that has the log, and prefers that of the state,
-if only one node has it, as the shadow does.
+A template of Jobs that copy log and state of the running release to a claim; with a schedule, it also
+creates them itself.
 */}}
 {{- define "wallaroo.snapshots" -}}
 {{- $own := .Values.snapshots -}}
 {{- if $own.claim }}
-{{- $part := dict "root" . "component" "snapshots" "name" "snapshots" -}}
-{{- $log := include "wallaroo.nodeOf" (dict "root" . "component" "gateway") | fromYaml -}}
-{{- $affinity := dict "requiredDuringSchedulingIgnoredDuringExecution" (list $log) -}}
-{{- if eq (include "wallaroo.isOnOneNode" .) "true" -}}
-{{- $state := include "wallaroo.nodeOf" (dict "root" . "component" "driver") | fromYaml -}}
-{{- $_ := set $affinity "preferredDuringSchedulingIgnoredDuringExecution" (list (dict "weight" 100 "podAffinityTerm" $state)) -}}
-{{- end }}
+{{- $part := dict "root" . "component" "snapshots" "name" "snapshots" }}
 ---
 apiVersion: {{ ternary "batch/v1" "batch/v1beta1" (.Capabilities.APIVersions.Has "batch/v1/CronJob") }}
 kind: CronJob
@@ -42,7 +35,7 @@ spec:
           {{- if not .Values.stopped }}
           affinity:
             podAffinity:
-              {{- toYaml $affinity | nindent 14 }}
+              {{- include "wallaroo.nearLog" . | nindent 14 }}
           {{- end }}
           containers:
             - name: snapshot
@@ -50,7 +43,7 @@ spec:
               imagePullPolicy: {{ .Values.image.pullPolicy }}
               args:
                 - snapshot
-                - --state-dir=/var/lib/wallaroo/state
+                - --state-dir={{ include "wallaroo.stateDir" . }}
                 - --log-dir=/var/lib/wallaroo/gateway
                 - --to=/var/lib/wallaroo/snapshots/{{ include "wallaroo.fullname" . }}/$(JOB)
                 {{- if $own.keep }}
@@ -67,7 +60,7 @@ spec:
               volumeMounts:
                 - {name: tmp, mountPath: /tmp}
                 - {name: journal, mountPath: /var/lib/wallaroo/gateway}
-                - {name: state, mountPath: /var/lib/wallaroo/state}
+                {{- include "wallaroo.stateMount" . | nindent 16 }}
                 - {name: snapshots, mountPath: /var/lib/wallaroo/snapshots}
           volumes:
             - name: tmp
@@ -76,9 +69,7 @@ spec:
             - name: journal
               persistentVolumeClaim:
                 claimName: {{ include "wallaroo.claim" (dict "root" . "volume" "journal") }}
-            - name: state
-              persistentVolumeClaim:
-                claimName: {{ include "wallaroo.claim" (dict "root" . "volume" "state") }}
+            {{- include "wallaroo.stateVolume" . | nindent 12 }}
             - name: snapshots
               persistentVolumeClaim:
                 claimName: {{ $own.claim }}
@@ -93,7 +84,7 @@ snapshots.claim is set, and the state is on an object store: snapshots need it o
 {{- end -}}
 {{- range $volume := list "journal" "state" -}}
 {{- if has "ReadWriteOncePod" (index $.Values.storage $volume).accessModes }}
-storage.{{ $volume }}.accessModes has ReadWriteOncePod, and snapshots are made by a pod of its own: take ReadWriteOnce.
+storage.{{ $volume }}.accessModes has ReadWriteOncePod, and snapshots are made in a separate pod: take ReadWriteOnce.
 {{- end -}}
 {{- end -}}
 {{- else if $own.schedule }}
