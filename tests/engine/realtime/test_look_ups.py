@@ -24,6 +24,7 @@ from tests.engine.realtime.harness import (
     submit,
     wait_until_processed,
 )
+from tests.engine.realtime.texts import decode, encode
 from tests.helpers import wait_until
 from wallaroo.dataflow.buckets import Bucket
 from wallaroo.dataflow.program import Program
@@ -48,16 +49,6 @@ LONG_EPOCHS = Pace(gap_s=0.0, quiet_s=60.0, epoch_first_s=60.0)
 class Seen:
     def __init__(self) -> None:
         self.count = 0
-
-
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def decode(payload: bytes) -> str:
-    return payload.decode()
-
-
-@wallaroo.encoder
-def encode(message: str) -> bytes:
-    return message.encode()
 
 
 @wallaroo.key_extractor

@@ -21,6 +21,7 @@ from tests.engine.realtime.harness import (
     submit,
     wait_until_processed,
 )
+from tests.engine.realtime.texts import decode, encode
 from wallaroo.dataflow.buckets import Changes
 from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.savable import Codec
@@ -178,16 +179,6 @@ def test_only_so_many_logs_are_replaced_at_the_end_of_an_epoch(tmp_path: Path) -
         state.end_epoch(chunk)
         replaced = sum(state.save(bucket).base is not None for bucket in range(buckets))
     assert replaced
-
-
-@wallaroo.decoder(header_length=4, length_fmt=">I")
-def decode(payload: bytes) -> str:
-    return payload.decode()
-
-
-@wallaroo.encoder
-def encode(message: str) -> bytes:
-    return message.encode()
 
 
 @wallaroo.key_extractor
