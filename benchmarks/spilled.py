@@ -169,7 +169,7 @@ def main(
     chunk: int,
     here: bool,
 ) -> None:
-    """Measure state larger than memory; each run is a process of its own."""
+    """Measure state larger than memory; each run is a separate process."""
     if here:
         print(json.dumps(measured(keys, memory_gib, messages, chunk)))
         return

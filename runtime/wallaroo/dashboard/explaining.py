@@ -131,7 +131,7 @@ class Explaining:
 
 
 class Explainer:
-    """Calls the command in a process of its own, with limits; one at a time."""
+    """Calls the command in a separate process, with limits; one at a time."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -162,13 +162,14 @@ class Explainer:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
                 self._process = None
-            told = _shown(notes, max(0, notes.seek(0, os.SEEK_END) - _MOST_NOTES), _MOST_NOTES)
+            last = max(0, notes.seek(0, os.SEEK_END) - _MOST_NOTES)
+            remarks = _shown(notes, last, _MOST_NOTES)
             if code:
-                raise RuntimeFailure(told.strip() or f"it ended with exit code {code}")
+                raise RuntimeFailure(remarks.strip() or f"it ended with exit code {code}")
             text = _shown(out, 0, _MOST_SHOWN)
             if out.seek(0, os.SEEK_END) > _MOST_SHOWN:
-                told += "note: this is the beginning; call the command in a terminal for all\n"
-            return {"text": text, "notes": told}
+                remarks += "note: this is the beginning; call the command in a terminal for all\n"
+            return {"text": text, "notes": remarks}
 
     def stop(self) -> None:
         """End what is called."""

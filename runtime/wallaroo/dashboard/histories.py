@@ -1,4 +1,4 @@
-"""Histories of keys over HTTP: the command for it, and what it prints for who has the token.
+"""Key histories over HTTP: the command that shows one, and its output for users with the token.
 
 The command runs code of the application again, with its side effects.
 """

@@ -16,7 +16,7 @@ from wallaroo.gateway.log.kept import MOST_WAITING
 _RESTART_S = 10.0
 """Seconds until a process that has ended is replaced."""
 _END_S = 2.0
-"""Seconds that a process has to end which was told to, or killed."""
+"""Seconds within which a process has to end after SIGTERM, and again after SIGKILL."""
 
 log = structlog.get_logger("wallaroo.gateway")
 

@@ -178,13 +178,13 @@ class Feed:
 
     def _grant(self) -> None:
         """Let the epoch end once the state can be saved."""
-        told = Reminder()
+        reminder = Reminder()
         while (lack := self._lack()) is not None:
-            if told.show(lack):
+            if reminder.show(lack):
                 log.warning("epoch does not end", reason=lack, messages=_MEANWHILE)
             if self._closed.wait(_LOOK_S):
                 return
-        if told.reason:
+        if reminder.reason:
             log.info("epochs end again")
         with contextlib.suppress(OSError):  # the query has failed
             self._frames.send(SAVABLE)

@@ -77,7 +77,7 @@ class StateMemory:
         """Let entities leave until the others are within the limit; never while a chunk runs.
 
         Raises:
-            LocalStoreFailed: There is no room for them.
+            LocalStoreFailed: They do not fit on the disk.
         """
         for one in self.states:
             one.settle()

@@ -116,7 +116,7 @@ class ChunkRun:
         self._soon: asyncio.TimerHandle | None = None
         """The next call of `step`, if it is time then for a chunk."""
         self.failure: dict[str, object] | None = None
-        """What a driver is told of why it failed; None if it has not."""
+        """Why it failed, as sent to a driver; None if it has not."""
         self._closed = False
 
     # --- processes -------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class PublicationReports:
     def tell(self, driver: Peer | None, *, at_once: bool = False) -> None:
         """Tell the *driver*, if it is there, what there is to report and it is time, or *at_once*.
 
-        One that stands still is told only *at_once*.
+        A driver that has stopped reading is told only *at_once*.
         """
         if driver is None or not (self._publications or self._epochs):
             return

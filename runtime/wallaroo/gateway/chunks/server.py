@@ -117,9 +117,9 @@ class ChunkServer:
             return None
         hello = Hello(*json_in(frame))
         problem = self._leases.problem(hello.claim)
-        told: dict[str, object] | None = None
+        failure: dict[str, object] | None = None
         if problem is None and self._closed:
-            problem, told = _STOPPED, {"reason": _STOPPED, "final": False, "planned": True}
+            problem, failure = _STOPPED, {"reason": _STOPPED, "final": False, "planned": True}
         if problem is None and hello.wiring not in {None, self._wiring}:
             problem = OTHER_WIRING
         if problem is None and (self._run is None or self._run.order < _order(hello)):
@@ -139,11 +139,11 @@ class ChunkServer:
         if problem is None and run is not None and run.order == _order(hello):
             if run.join(hello.role, peer):
                 return hello.role, run
-            problem, told = "its query has ended", run.failure
+            problem, failure = "its query has ended", run.failure
         elif problem is None:
             problem = "another query has taken its place"
         if hello.role == DRIVER:
-            peer.send(pack_json(FAILED, told or {"reason": problem, "final": False}))
+            peer.send(pack_json(FAILED, failure or {"reason": problem, "final": False}))
         return None
 
 
