@@ -397,10 +397,11 @@ def test_what_is_archived_is_read_by_all_commands(
     application = application_without_addresses(str(WORD_COUNT), ())
     limits = StoreLimits(JournalLimits(archive=archive))
     recorded = Recorded(state, application, limits=limits)
-    for _ in range(20):
+    for _ in range(19):
         recorded.run([(SOURCE, b"zebra")])
         recorded.checkpoint()
     wait_until(lambda: len([*(state / LOG).glob("log-*")]) == 1, "the release of segments")
+    recorded.run([(SOURCE, b"zebra")])  # in the log, and not only in the archive
     recorded.close()
     while archive_oldest(state / LOG, archive):
         pass
