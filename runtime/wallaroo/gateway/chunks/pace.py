@@ -29,7 +29,7 @@ class Pace:
     under_way_bytes: int = 16 * 1024**2
     """Bytes of messages under way from which on no more are handed out. With one message of the
     greatest size more, Spark's Java has about eight copies of each at a time, if they pass it."""
-    gap_s: float = 0.001
+    gap_s: float = 0.0015
     """Time from one chunk to the next at least: smaller chunks cost more than they gain."""
     full_bytes: int = 64 * 1024
     """Bytes of messages that wait from which on the next chunk does not wait for more."""
