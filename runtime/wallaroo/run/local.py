@@ -202,12 +202,21 @@ class LocalRun(Lifecycle):
         self._check_classes(state, application)
         files = LocalFiles(state.directory, skip_damaged=settings.traffic.skip_damaged)
         agree(state, files, accept_lost=settings.accept_lost_journal)
-        if state.fixed.partitions != partitions:
+        fixed, workers = state.fixed.partitions, settings.engine.workers
+        if settings.partitions not in {None, fixed}:
             log.warning(
                 "partitions are fixed",
                 requested=partitions,
-                partitions=state.fixed.partitions,
+                partitions=fixed,
                 reason=f"the state in {state.path} was created with this number",
+            )
+        elif workers > fixed:
+            log.warning(
+                "more workers than partitions",
+                workers=workers,
+                partitions=fixed,
+                reason="state computations run on as many workers as there are partitions",
+                advice="wallaroo repartition changes their number",
             )
         return state
 
