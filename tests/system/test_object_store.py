@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from structlog.testing import capture_logs
 
-from tests.helpers import wait_until
+from tests.helpers import WORD_COUNT, wait_until
 from wallaroo.errors import UsageError
 from wallaroo.system import object_store
 from wallaroo.system.object_store import ObjectPath, endpoint
+
+_ATTEMPTS_S = 120.0
+"""Less than what all attempts of a request to a silent store take."""
 
 
 def test_a_port_that_no_server_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,3 +57,30 @@ def test_a_call_that_waits_for_the_store_is_logged(monkeypatch: pytest.MonkeyPat
         "so_far_s": 0.001,
         "log_level": "warning",
     }
+
+
+def test_ctrl_c_does_not_wait_for_the_store(tmp_path: Path) -> None:
+    # a process that was started in the background ignores SIGINT, and its children do, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(_ATTEMPTS_S)
+        environment = {
+            **os.environ,
+            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+        }
+        command = [sys.executable, "-m", "wallaroo", "state", "show", str(WORD_COUNT), "a"]
+        command += ["--state-dir", "s3a://bucket/votes"]
+        with subprocess.Popen(
+            command,
+            env=environment,
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as reading:
+            connection, _ = silent.accept()
+            with connection:
+                reading.send_signal(signal.SIGINT)
+                _, told = reading.communicate(timeout=_ATTEMPTS_S)
+    assert (reading.returncode, told.splitlines()[-1]) == (128 + signal.SIGINT, "interrupted")

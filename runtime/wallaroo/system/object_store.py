@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
 import shutil
+import signal
+import sys
 import tempfile
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, wait
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path, PosixPath
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeGuard, TypeVar
 
 import structlog
 
@@ -35,6 +39,8 @@ _CHECK_S = 5.0
 """The latter for checks, which are repeated."""
 _TELL_S = 10.0
 """Seconds after which it is logged that a call waits; with all attempts, it may for minutes."""
+
+_T = TypeVar("_T")
 
 log = structlog.get_logger("wallaroo")
 
@@ -101,13 +107,11 @@ class ObjectPath(PosixPath):
 
     def open(self, *_: Any, **_options: Any) -> Any:
         """Open the object to read its bytes."""
-        with self._told():
-            return filesystem().open_input_file(self.key)
+        return self._asked(lambda: filesystem().open_input_file(self.key))
 
     def read_bytes(self) -> bytes:
         """The content of the object."""
-        with self._told(), filesystem().open_input_stream(self.key) as opened:
-            return bytes(opened.read())
+        return self._asked(lambda: _content(filesystem(), self.key))
 
     def read_text(self, *_: Any, **_options: Any) -> str:
         """The content of the object, as text."""
@@ -115,8 +119,7 @@ class ObjectPath(PosixPath):
 
     def write_bytes(self, data: Any) -> int:
         """Replace the object; it has its previous content if that fails."""
-        with self._told(), filesystem().open_output_stream(self.key) as opened:
-            opened.write(data)
+        self._asked(lambda: _replace(filesystem(), self.key, data))
         return len(data)
 
     def write_text(self, data: str, *_: Any, **_options: Any) -> int:
@@ -129,17 +132,15 @@ class ObjectPath(PosixPath):
         Raises:
             RuntimeFailure: It does not, or not within some seconds.
         """
-        with self._told():
-            store = filesystem(_CHECK_S, 1)
-            with store.open_output_stream(self.key) as opened:
-                opened.write(b"written and read to see whether the store serves")
-            with store.open_input_stream(self.key) as opened:
-                opened.read()
+        store = filesystem(_CHECK_S, 1)
+        content = b"written and read to see whether the store serves"
+        self._asked(lambda: _replace(store, self.key, content))
+        self._asked(lambda: _content(store, self.key))
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete the object."""
-        with contextlib.suppress(*[FileNotFoundError] * missing_ok), self._told():
-            filesystem().delete_file(self.key)
+        with contextlib.suppress(*[FileNotFoundError] * missing_ok):
+            self._asked(lambda: filesystem().delete_file(self.key))
 
     def iterdir(self) -> Generator[Self]:
         """What is directly below."""
@@ -152,9 +153,8 @@ class ObjectPath(PosixPath):
         wanted, start = str(pattern).split("/"), self
         while len(wanted) > 1 and not set(wanted[0]) & set("*?["):
             start = start / wanted.pop(0)
-        with self._told():
-            below = FileSelector(start.key, allow_not_found=True, recursive=len(wanted) > 1)
-            found: list[FileInfo] = filesystem().get_file_info(below)
+        below = FileSelector(start.key, allow_not_found=True, recursive=len(wanted) > 1)
+        found: list[FileInfo] = self._asked(lambda: filesystem().get_file_info(below))
         for info in sorted(found, key=lambda info: info.path):
             names = info.path.removeprefix(f"{start.key}/").split("/")
             if len(names) == len(wanted) and all(map(fnmatchcase, names, wanted)):
@@ -169,28 +169,37 @@ class ObjectPath(PosixPath):
         """What there is; None if there is nothing."""
         from pyarrow.fs import FileType
 
-        with self._told():
-            info: FileInfo = filesystem().get_file_info(self.key)
+        info: FileInfo = self._asked(lambda: filesystem().get_file_info(self.key))
         return None if info.type == FileType.NotFound else info
 
-    @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Raise failures of the store as what they are, and not as damage to a file.
+    def _asked(self, request: Callable[[], _T]) -> _T:
+        """What the store answers to *request*, which Ctrl-C does not wait for.
+
+        Failures of the store are raised as what they are, and not as damage to a file.
 
         Raises:
-            RuntimeFailure: The store refuses a request, or does not answer.
+            RuntimeFailure: The store refuses the request, or does not answer.
         """
-        telling = threading.Timer(_TELL_S, self._tell)
-        telling.daemon = True
-        telling.start()
+        answer = Future[_T]()
+
+        def ask() -> None:
+            try:
+                answer.set_result(request())
+            except BaseException as error:
+                answer.set_exception(error)
+
+        threading.Thread(target=ask, name="object store", daemon=True).start()
         try:
-            yield
+            if not wait([answer], _TELL_S).done:
+                self._tell()
+            return answer.result()
         except FileNotFoundError:
             raise
         except OSError as error:
             raise RuntimeFailure(self._in_words(str(error))) from error
-        finally:
-            telling.cancel()
+        except KeyboardInterrupt:
+            atexit.register(_leave, answer)
+            raise
 
     def _tell(self) -> None:
         """Log that the store has not answered yet."""
@@ -209,6 +218,25 @@ class ObjectPath(PosixPath):
             )
         named = f"; the environment names {url}" if (url := endpoint()) is not None else ""
         return f"{self} cannot be reached: {error}{named}"
+
+
+def _content(store: S3FileSystem, key: str) -> bytes:
+    with store.open_input_stream(key) as opened:
+        return bytes(opened.read())
+
+
+def _replace(store: S3FileSystem, key: str, data: Any) -> None:
+    with store.open_output_stream(key) as opened:
+        opened.write(data)
+
+
+def _leave(answer: Future[Any]) -> None:
+    """End the process after Ctrl-C: pyarrow would wait for *answer*, for minutes."""
+    if not answer.done():
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(128 + signal.SIGINT)
 
 
 @lru_cache
