@@ -169,7 +169,7 @@ def _tasks(made: Sequence[Sequence[tuple[int, bytes, int]]]) -> Iterator[bytes]:
         for source, data, count in blocks:
             of_task.append(Block(end, count, source, time.time_ns(), data))
             end += count
-        yield pack_task(Task(number, start, end, False, False, of_task))
+        yield b"".join(pack_task(Task(number, start, end, False, False, of_task)))
         start = end
 
 

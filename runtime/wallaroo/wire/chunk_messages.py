@@ -192,10 +192,10 @@ def news_in(frame: bytes) -> News:
     return News(Tally.from_json(tally), [Publication(*one) for one in publications], epochs)
 
 
-def pack_task(task: Task) -> bytes:
-    """A frame that asks for *task*."""
+def pack_task(task: Task) -> tuple[bytes, ...]:
+    """The parts of a frame that asks for *task*."""
     rows = [tuple(chunk) for chunk in task.chunks]
-    return TASK + _HEAD.pack(*task[:5]) + marshal.dumps(rows, 2)
+    return TASK, _HEAD.pack(*task[:5]), marshal.dumps(rows, 2)
 
 
 def task_in(frame: bytes) -> Task:
@@ -205,10 +205,10 @@ def task_in(frame: bytes) -> Task:
     return Task(number, start, end, isolates, direct, [Block(*row) for row in rows])
 
 
-def pack_next(following: NextLevel) -> bytes:
-    """A frame that asks for a level of a chunk."""
+def pack_next(following: NextLevel) -> tuple[bytes, ...]:
+    """The parts of a frame that asks for a level of a chunk."""
     sent = {partition: list(blobs) for partition, blobs in following.sent.items()}
-    return LEVEL + _NEXT.pack(*following[:3]) + marshal.dumps(sent, 2)
+    return LEVEL, _NEXT.pack(*following[:3]), marshal.dumps(sent, 2)
 
 
 def next_in(frame: bytes) -> NextLevel:

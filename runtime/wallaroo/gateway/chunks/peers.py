@@ -122,7 +122,7 @@ class Peer(asyncio.Protocol):
     def send(self, *parts: bytes) -> None:
         """Send a frame of *parts*, now or when the peer takes it."""
         if not self._transport.is_closing():
-            self._transport.write(b"".join((_LENGTH.pack(sum(map(len, parts))), *parts)))
+            self._transport.writelines((_LENGTH.pack(sum(map(len, parts))), *parts))
 
     def is_ready(self) -> bool:
         """Whether the peer has taken all that it was sent."""

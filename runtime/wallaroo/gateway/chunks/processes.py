@@ -59,16 +59,16 @@ class Processes:
 
     def run(self, task: Task) -> None:
         """Let the first stage run a chunk."""
-        self._peers[READER].send(pack_task(task))
+        self._peers[READER].send(*pack_task(task))
 
     def run_level(self, following: NextLevel, *, direct: bool) -> None:
         """Let partitions run a level of a chunk: through the first stage, unless it is direct."""
         if not direct:
-            self._peers[READER].send(pack_next(following))
+            self._peers[READER].send(*pack_next(following))
             return
         for partition, blobs in following.sent.items():
             to_one = following._replace(sent={partition: blobs})
-            self._peers[partition].send(pack_next(to_one))
+            self._peers[partition].send(*pack_next(to_one))
 
     def end_epoch(self, place: CheckpointPosition) -> None:
         """Let Spark take over what has changed until *place*."""
