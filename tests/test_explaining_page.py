@@ -59,6 +59,22 @@ def test_the_commands_print_what_the_page_shows(
     assert done.exit_code == int(echoed or 0)
 
 
+def test_times_of_old_and_new_code_are_shown_as_on_the_page(directory: Path) -> None:
+    (shown,) = re.findall(r"```\n(processor time .*?)```", PAGE, re.DOTALL)
+    app, old = str(directory / "new" / "orders.py"), str(directory / "orders.py")
+    asked = ["rehearse", app, "--state-dir", str(directory / "state"), "--baseline", old]
+    done = CliRunner().invoke(main, asked)
+    table = done.stdout[done.stdout.index("processor time") :]
+    assert _without_figures(table) == _without_figures(shown)
+
+
+def _without_figures(table: str) -> list[list[str]]:
+    figure = re.compile(r"[\d.,]+|-|turns?:")
+    return [
+        [one for one in line.split() if not figure.fullmatch(one)] for line in table.split("\n")
+    ]
+
+
 def test_the_options_are_those_of_the_command() -> None:
     named = set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--keep-messages-gib", "--keep-messages-days"}
     of_explain = {name for one in explain.explain.params for name in one.opts}

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from wallaroo.cli.comparison import EXPECT, check_expected, comparison_lines
+from wallaroo.cli.costs import BASELINE, baseline_of_command, cost_lines, rehearsal_beside
 from wallaroo.cli.options import CALL_LIMIT, READ_ARCHIVE, SNAPSHOT, STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import committed_state, log_of_application, read_log
 from wallaroo.errors import UsageError
-from wallaroo.history.rehearsal import Rehearsal
 from wallaroo.run.user_output import (
     empty_stdin,
     limited_calls,
@@ -26,6 +26,7 @@ from wallaroo.system.printable import printable
 @READ_ARCHIVE
 @SNAPSHOT
 @EXPECT
+@BASELINE
 @CALL_LIMIT
 @click.argument("app_args", nargs=-1, metavar="[-- APP ARGS…]")
 def rehearse(
@@ -34,6 +35,7 @@ def rehearse(
     archive: Path | None,
     snapshot: Path | None,
     expected: tuple[str, ...],
+    old: str | None,
     function_timeout: float,
     app_args: tuple[str, ...],
 ) -> None:
@@ -52,18 +54,26 @@ def rehearse(
       wallaroo rehearse new/word_count --state-dir word_count/.wallaroo/word-count-application
       wallaroo rehearse new/orders.py --state-dir recorded --expect totals
     """  # noqa: D301  (click reads \b)
-    with reserved_stdout() as out, empty_stdin(), reported_exits():
+    with (
+        reserved_stdout() as out,
+        empty_stdin(),
+        reported_exits(),
+        baseline_of_command(old, app_args, function_timeout) as baseline,
+    ):
         application, directory = log_of_application(app, app_args, state_dir)
         beginning = committed_state(application, snapshot)
         with limited_calls(function_timeout):
             records = read_log(directory, archive=archive, beginning=beginning)
-            rehearsal = Rehearsal.of(application, records, beginning)
+            rehearsal = rehearsal_beside(baseline, application, records, beginning)
+            rehearsal.run()
+            if baseline is not None:
+                baseline.finish()
         check_expected(rehearsal, application, expected)
         if not (rehearsal.messages or rehearsal.unread):
             since = "" if beginning is None else " after the state to begin with"
             msg = f"the log in {directory} has no message that was processed{since}"
             raise UsageError(msg)
-        for line in comparison_lines(rehearsal):
+        for line in (*comparison_lines(rehearsal), *cost_lines(baseline)):
             click.echo(printable(line), file=out)
     if rehearsal.differing_names() - set(expected):
         click.get_current_context().exit(1)

@@ -21,6 +21,7 @@ from wallaroo.cli.comparison import (
     letter_lines,
     output_lines,
 )
+from wallaroo.cli.costs import BASELINE, baseline_of_command, cost_lines, rehearsal_beside
 from wallaroo.cli.option_types import NumberType
 from wallaroo.cli.options import CALL_LIMIT, READ_ARCHIVE, SNAPSHOT, STATE_DIR_OF_APP
 from wallaroo.cli.promote import promote_to
@@ -55,6 +56,7 @@ _TELL_S = 60.0
 @READ_ARCHIVE
 @SNAPSHOT
 @EXPECT
+@BASELINE
 @click.option(
     "--for",
     "for_s",
@@ -77,6 +79,7 @@ def shadow(
     archive: Path | None,
     snapshot: Path | None,
     expected: tuple[str, ...],
+    old: str | None,
     for_s: float | None,
     promotes: bool,
     function_timeout: float,
@@ -102,7 +105,12 @@ def shadow(
     if promotes and for_s is None:
         msg = "--promote requires --for: how long nothing may differ before the new code takes over"
         raise UsageError(msg)
-    with reserved_stdout() as out, empty_stdin(), reported_exits():
+    with (
+        reserved_stdout() as out,
+        empty_stdin(),
+        reported_exits(),
+        baseline_of_command(old, app_args, function_timeout) as baseline,
+    ):
         application, directory = log_of_application(app, app_args, state_dir)
         live = _Live(for_s)
         failure: RuntimeFailure | None = None
@@ -113,12 +121,11 @@ def shadow(
         ):
             beginning = committed_state(application, snapshot or _checkpointed(directory.parent))
             records = records_since(beginning.offset if beginning else 0)
-            rehearsal = Rehearsal(application, records, beginning)
-            live.show(rehearsal)
+            rehearsal = rehearsal_beside(baseline, application, records, beginning)
             try:
-                for publication in rehearsal:
-                    if live.is_over_after(publication):
-                        break
+                live.run(rehearsal)
+                if baseline is not None:
+                    baseline.finish()
             except RuntimeFailure as error:
                 failure = error
             except KeyboardInterrupt:  # in a message, which may take for ever
@@ -126,7 +133,7 @@ def shadow(
             live.end()
         if failure is None or rehearsal.messages:
             rehearsal.compare()
-            for line in comparison_lines(rehearsal):
+            for line in (*comparison_lines(rehearsal), *cost_lines(baseline)):
                 click.echo(printable(line), file=out)
             if live.is_behind:
                 click.echo(f"not up to date: {live.behind} when it ended", file=out)
@@ -188,11 +195,14 @@ class _Live:
         finally:
             restore()
 
-    def show(self, rehearsal: Rehearsal) -> None:
-        """Show what *rehearsal* finds from now on."""
+    def run(self, rehearsal: Rehearsal) -> None:
+        """Run *rehearsal* until it is to end, and show what it finds."""
         self._rehearsal = rehearsal
         if self._for_s is not None:
             self._end_at = time.monotonic() + self._for_s
+        for publication in rehearsal:
+            if self._is_over_after(publication):
+                return
 
     @property
     def is_behind(self) -> bool:
@@ -211,7 +221,7 @@ class _Live:
         self._stopping.wait(_POLL_S)
         return not self._is_over()
 
-    def is_over_after(self, publication: Publication) -> bool:
+    def _is_over_after(self, publication: Publication) -> bool:
         """Whether it is to end after *publication*, which was the last one to be run."""
         if publication.blocks:
             self._behind_s = max(0.0, time.time() - publication.blocks[-1].arrived_ns / 1e9)

@@ -29,4 +29,4 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str
 
 
 def _is_number(cell: object) -> bool:
-    return str(cell).replace(",", "").isdecimal()
+    return str(cell) == "-" or str(cell).replace(",", "").replace(".", "", 1).isdecimal()

@@ -15,6 +15,7 @@ from wallaroo.history.changes import Arrival, Where, all_of
 from wallaroo.history.differences import Difference, differences
 from wallaroo.history.publications import Publication
 from wallaroo.history.replay import Replay
+from wallaroo.history.step_times import StepTimes
 from wallaroo.model.application import Application
 from wallaroo.user_code.exceptions import short_repr
 
@@ -98,6 +99,7 @@ class Rehearsal:
         application: The application.
         records: The records of the log.
         beginning: The state to begin with; None for what the log says.
+        times: Adds up the time that functions take; None for not to measure it.
 
     Attributes:
         application: The application.
@@ -114,9 +116,10 @@ class Rehearsal:
         application: Application,
         records: Iterable[Record],
         beginning: Committed | None = None,
+        times: StepTimes | None = None,
     ) -> None:
         self.application = application
-        self._replay = Replay(application, records, stays=True, beginning=beginning)
+        self._replay = Replay(application, records, stays=True, beginning=beginning, times=times)
         self._sinks = {sink.name: sink for sink in application.output_sinks}
         self.sinks = {name: OfSink() for name in self._sinks}
         self.differing: dict[Where, dict[Kind, Example]] = {}
@@ -140,10 +143,14 @@ class Rehearsal:
     ) -> Self:
         """Run *application* over all messages in *records*, and compare."""
         made = cls(application, records, beginning)
-        for _ in made:
-            pass
-        made.compare()
+        made.run()
         return made
+
+    def run(self) -> None:
+        """Run all messages, and compare."""
+        for _ in self:
+            pass
+        self.compare()
 
     def __iter__(self) -> Iterator[Publication]:
         """Run the messages of one publication after the other, and yield it then.

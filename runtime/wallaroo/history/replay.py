@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from wallaroo.codecs.waiting import without_waiting
@@ -27,6 +28,7 @@ from wallaroo.history.debugger import Debugger
 from wallaroo.history.differences import ABSENT
 from wallaroo.history.publications import Publication, Publications
 from wallaroo.history.rerun import Rerun
+from wallaroo.history.step_times import StepTimes, TimedRerun
 from wallaroo.model.application import Application
 
 
@@ -40,6 +42,7 @@ class Replay:
             what was published after each publication.
         beginning: The state to begin with; publications before it are left out.
         debugger: Stops in functions that get an entity in question; None for none.
+        times: Adds up the time that functions take; None for not to measure it.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Replay:
         stays: bool = False,
         beginning: Committed | None = None,
         debugger: Debugger | None = None,
+        times: StepTimes | None = None,
     ) -> None:
         self.publications = Publications(records)
         program = Program(application, 1)
@@ -64,7 +68,8 @@ class Replay:
         """Keys of entities by state, for states that the application lacks."""
         self._seen: set[Where] = set()
         """The entities that the log says something of, so far."""
-        self.rerun = Rerun(
+        kind = Rerun if times is None else partial(TimedRerun, times)
+        self.rerun = kind(
             application, program, self._made, self._is_known, stays=stays, debugger=debugger
         )
 

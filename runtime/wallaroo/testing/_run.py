@@ -109,10 +109,9 @@ class Run(Simulated):
     def __init__(self, application: Application, suspects: Suspects) -> None:
         super().__init__()
         self._watch = Watch(application, suspects)
-        guard = functools.partial(raising_exceptions, interruptible=True)
         self._repeated = [each for each in application.pipelines if each.source.repeatable]
         application = without_pauses(application)
-        self._application = application = guarded(application, guard, self._watch)
+        self._application = application = guarded(application, self._guard, self._watch)
         self._now_ns = self._offset = 0
         self._carrier = Carrier(application.serialization)
         self._windows: dict[str, tuple[Pipeline, Stateful, Branch]] = {}
@@ -142,6 +141,10 @@ class Run(Simulated):
     @property
     def moment(self) -> tuple[int, int]:
         return self._offset, self._now_ns // MILLISECOND_NS
+
+    def _guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a *function* of the application."""
+        return raising_exceptions(function, interruptible=True)
 
     def warn_of_unlisted(self) -> None:
         """Warn if most messages of a source were dropped because of their keys."""
