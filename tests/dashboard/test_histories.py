@@ -158,7 +158,9 @@ def test_it_gets_half_of_what_a_container_has_left(
 ) -> None:
     monkeypatch.setattr(explaining, "available_bytes", lambda: 400 << 20)
     of_code(feed, tmp_path, "bytearray(250 << 20)")
-    advice = "it may have 200 MiB of memory here: call the command in a terminal"
+    advice = (
+        "it may have 200 MiB of memory here: call the command in a terminal where there is more"
+    )
     assert run(viewer).text.splitlines()[-1] == advice
 
 

@@ -196,7 +196,8 @@ class Explainer:
             if code:
                 reason = remarks.strip() or f"it {how_ended(code)}"
                 if code == -signal.SIGKILL or "MemoryError" in remarks:
-                    reason += f"\nit may have {memory >> 20:,} MiB of memory here: {_ELSEWHERE}"
+                    mib = f"it may have {memory >> 20:,} MiB of memory here"
+                    reason += f"\n{mib}: {_ELSEWHERE} where there is more"
                 raise RuntimeFailure(reason)
             text = _shown(out, 0, _MOST_SHOWN)
             if out.seek(0, os.SEEK_END) > _MOST_SHOWN:
