@@ -486,6 +486,10 @@ def test_memory_follows_from_the_largest_frame(
     assert memory(chosen) == ("2Gi", "1g")
     topics = {"enabled": True, "brokers": ["broker:9092"], "sources": [{"topic": "lines"}]}
     assert memory({"kafka": topics})[0] == f"{gateway + 4120}Mi"
+    shows = {"dashboard": {"enabled": True, "tokenSecret": "token"}}
+    assert memory(shows)[0] == f"{gateway + 512}Mi"
+    assert "--histories" in arguments(helm.objects("word-count", shows), "-gateway")
+    assert "--histories" not in arguments(helm.objects("word-count"), "-gateway")
     assert memory({"kafka": {**topics, "maxBatchBytes": 100_000}})[0] == f"{gateway + 392}Mi"
 
 

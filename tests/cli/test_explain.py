@@ -408,6 +408,8 @@ def test_what_is_archived_is_read_by_all_commands(
     app, options = str(WORD_COUNT), ["--state-dir", str(state)]
     asked = ["explain", app, "z", "--at", "0", *options]
     assert CliRunner().invoke(main, asked).exit_code == 2
+    refused = explain(state, "nobody")
+    assert "with the key 'nobody'; it has only messages from offset 19 on" in refused.stderr
     done = CliRunner().invoke(main, [*asked, "--archive", str(archive)])
     assert "word totals['z'] (new) .word_totals['zebra'] + 1" in done.stdout
     asked = ["explain", app, "--output", f"{SOURCE}:1", *options, "--archive", str(archive)]

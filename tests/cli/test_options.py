@@ -77,6 +77,7 @@ GATEWAY_ARGUMENTS = {
     "--listen-tls-key": "api.key",
     "--health": "[::1]:7980",
     "--take-over": "",
+    "--histories": "",
     "--function-timeout": "2.5",
     "--dead-letters-mib": "0.5",
     "--dead-letters-days": "1.5",

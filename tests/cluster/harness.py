@@ -71,6 +71,14 @@ for process in pathlib.Path("/proc").glob("[0-9]*"):
         os.kill(int(process.name), signal.SIGKILL)
 """
 
+_HISTORY = """
+import pathlib, sys, urllib.request
+token = pathlib.Path("/etc/wallaroo/dashboard/token").read_text().strip()
+url = "http://127.0.0.1:4040/history?key=" + sys.argv[1]
+asked = urllib.request.Request(url, b"", {"Authorization": "Bearer " + token})
+print(urllib.request.urlopen(asked).read().decode())
+"""
+
 _STARVE = """
 import os, pathlib, signal
 for process in pathlib.Path("/proc").glob("[0-9]*"):
@@ -320,6 +328,12 @@ class Release:
         command = ("wallaroo", action, "127.0.0.1:4040")
         token = ("--dashboard-token-file", "/etc/wallaroo/dashboard/token")
         return self.cluster.kubectl("exec", self.driver, "--", *command, *token)
+
+    def history(self, key: str) -> str:
+        """The history of a key, as the dashboard has it from the gateway."""
+        command = ("python3", "-c", _HISTORY, key)
+        answer = json.loads(self.cluster.kubectl("exec", self.driver, "--", *command))
+        return str(answer["text"])
 
     def is_ready(self) -> bool:
         """Whether gateway and driver are ready."""

@@ -79,6 +79,13 @@ def test_messages_wait_while_the_application_is_paused(
     assert word_count.status()["state"] == "running"
 
 
+def test_the_dashboard_shows_the_history_of_a_key_from_the_gateways_log(
+    word_count: Release, word_peer: Peer
+) -> None:
+    word_peer.settle()
+    assert "word totals['u']" in word_count.history("u")
+
+
 def test_an_executor_crashes(word_count: Release, word_peer: Peer) -> None:
     with Streaming(word_peer):
         word_count.crash("executor", "KubernetesExecutorBackend")

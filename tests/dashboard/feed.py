@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,12 +14,12 @@ from tests.dashboard.viewer import Viewer
 from tests.helpers import WORD_COUNT
 from wallaroo.api.addresses import Address
 from wallaroo.dashboard import monitor as watch
-from wallaroo.dashboard.explaining import Explaining
 from wallaroo.dashboard.monitor import Watch
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.engine.realtime.metrics import KnownError
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
+from wallaroo.gateway.explaining import Explaining
 from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.metrics import catalogue
 from wallaroo.metrics.samples import Distribution, HotKey, Sample
@@ -164,10 +164,16 @@ class Feed:
         """What looking up the key `z`, or any page, yields."""
         self.asked: list[Sequence[LookUp]] = []
         """What was looked up, call by call."""
+        self.explain: Callable[[str], dict[str, str]] = lambda key: {"text": f"of {key}"}
+        """What the gateway says about a key."""
         self._next = self._polled = Report()
 
     def explaining(self) -> Explaining:
         return self.explained
+
+    def history(self, key: str) -> dict[str, str]:
+        self.check()
+        return self.explain(key)
 
     def set(self, seconds: float = 0.0, **changes: Any) -> None:
         """Report *changes* from *seconds* after the last report on."""

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.dashboard.feed import Dashboard, Feed, serving
+from tests.dashboard.feed import AWAY, Dashboard, Feed, serving
 from tests.dashboard.viewer import Answer, Viewer
 from tests.helpers import PATIENCE_S, WORD_COUNT, wait_until
 from tests.history.harness import record_words
-from wallaroo.dashboard import explaining
-from wallaroo.dashboard.explaining import Explaining
+from wallaroo.gateway import explaining
+from wallaroo.gateway.explaining import Explaining
 
 TOKEN = "let me run things"
 KEY = "/history?key=z"
@@ -124,9 +124,17 @@ def test_a_history_is_not_shown_to_others(feed: Feed, viewer: Viewer) -> None:
     assert run(viewer, token="wrong").status == 401
     with serving(feed) as without:
         assert run(without.viewer).status == 403
+
+
+def test_a_gateway_is_asked_if_the_log_is_where_it_is(feed: Feed, viewer: Viewer) -> None:
     feed.explained = Explaining("/app", (), Path("/state"), is_here=False)
+    described = viewer.ask("/application").json["histories"]
+    assert (described["here"], described["shows"]) == (False, True)
+    assert viewer.ask(KEY, "POST").status == 401
+    assert run(viewer, "/history?key=--all").json == {"text": "of '--all'"}
+    feed.set(away=True)
     answer = run(viewer)
-    assert (answer.status, "is not on this machine" in answer.text) == (404, True)
+    assert (answer.status, answer.text) == (503, AWAY)
 
 
 def test_what_takes_too_long_is_ended(
@@ -143,6 +151,17 @@ def test_what_needs_too_much_memory_fails(feed: Feed, viewer: Viewer, tmp_path: 
     of_code(feed, tmp_path, EATS)
     answer = run(viewer)
     assert (answer.status, "MemoryError" in answer.text) == (503, True)
+
+
+def test_it_gets_half_of_what_a_container_has_left(
+    feed: Feed, viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explaining, "available_bytes", lambda: 400 << 20)
+    of_code(feed, tmp_path, "bytearray(250 << 20)")
+    advice = (
+        "it may have 200 MiB of memory here: call the command in a terminal where there is more"
+    )
+    assert run(viewer).text.splitlines()[-1] == advice
 
 
 def test_one_is_made_at_a_time_and_ends_with_the_dashboard(feed: Feed, tmp_path: Path) -> None:

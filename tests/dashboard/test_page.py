@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.dashboard.browser import browser, chromium, tile
-from tests.dashboard.feed import START, Feed, serving
+from tests.dashboard.feed import AWAY, START, Feed, serving
 from tests.helpers import wait_until
 from tests.spark.harness import APPS, Receiver, run, send
+from wallaroo.gateway.explaining import Explaining
 from wallaroo.metrics.samples import HotKey
 from wallaroo.run.background_run import BackgroundRun
 
@@ -216,6 +218,28 @@ def test_a_key_is_looked_up_in_the_state(page: Page) -> None:
     page.get_by_role("button", name="Look up").click()
     expect(result).to_have_text(re.compile(r"^No entity has the key <b>, as of offset "))
     expect(entity).to_have_count(0)
+
+
+def test_on_a_cluster_the_gateway_makes_the_history_of_a_key(chrome: Browser, feed: Feed) -> None:
+    feed.explained = Explaining("/app", (), Path("/edge"), is_here=False)
+    feed.explain = lambda key: {"text": f"of <b>{key}", "notes": "note: not all"}
+    with serving(feed, TOKEN) as dashboard:
+        page = chrome.new_page()
+        page.goto(dashboard.server.url)
+        page.get_by_label("key", exact=True).fill("z")
+        page.keyboard.press("Enter")
+        history = page.locator("#history")
+        expect(history).to_contain_text("In the gateway's pod, wallaroo explain /app z --state-dir")
+        expect(history).to_contain_text("as far back as the log goes")
+        page.get_by_label("dashboard's token").fill(TOKEN)
+        page.get_by_role("button", name="Run it there").click()
+        expect(page.locator("#history-text")).to_have_text("of <b>z")
+        expect(page.locator("#history-result")).to_have_text("note: not all")
+        feed.set(away=True)
+        page.get_by_role("button", name="Run it there").click()
+        expect(page.locator("#history-result")).to_have_text(AWAY)
+        expect(page.locator("#history-text")).to_be_hidden()
+        page.close()
 
 
 def test_dead_letters_are_listed_and_their_payloads_shown_on_demand(page: Page) -> None:

@@ -25,6 +25,7 @@ from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import SourceStatus
 from wallaroo.gateway.server import Gateway
 from wallaroo.gateway.settings import GatewaySettings, TrafficSettings
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application, Branch, Pipeline
 from wallaroo.model.endpoints import Sink, Source
 from wallaroo.system.tls import TLSFiles
@@ -64,7 +65,7 @@ class RunningGateway:
         self.directory, self.location = directory, location
 
     async def _start(self, application: Application, settings: GatewaySettings) -> Gateway:
-        gateway = Gateway(application, settings, {})
+        gateway = Gateway(application, settings, {}, ApplicationRef("app"))
         await gateway.start()
         return gateway
 

@@ -46,7 +46,7 @@ class Recorded:
         self.directory, self.application = directory, application
         self.store = Store(
             directory,
-            "tested",
+            application.name,
             sources=names,
             sinks=[one.name for one in application.sinks],
             **more,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.dashboard.viewer import Viewer
 from tests.helpers import free_address, wait_until
 from tests.spark.harness import APPS, PATIENCE_S, Receiver, ReportedRun, called, frame
 from wallaroo.run.background_run import BackgroundRun
@@ -111,6 +112,10 @@ def test_drivers_take_over_from_each_other_while_messages_stream(
         receiver.wait_for(len(receiver.messages) + 100)
         assert first.process.poll() is None, "it waits until it is stopped"
         assert first.stop() == 0
+
+        bearer = {"Authorization": f"Bearer {cluster.token.read_text()}"}
+        shown = Viewer(url).ask("/history?key=o", "POST", None, bearer)
+        assert shown.text == "the gateway makes no histories: start it with --histories"
 
         assert called("pause", url, *token).stdout == "paused\n"
         third = cluster.driver("third", *ui, "--successor-patience", "300")

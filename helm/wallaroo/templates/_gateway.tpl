@@ -5,6 +5,7 @@ beside the old one, on the node that has the journal, and takes over once that o
 {{- define "wallaroo.gateway" -}}
 {{- $part := dict "root" . "component" "gateway" -}}
 {{- $values := .Values.gateway -}}
+{{- $shows := and .Values.dashboard.enabled .Values.dashboard.tokenSecret -}}
 {{- if .Values.sources -}}
 apiVersion: v1
 kind: Service
@@ -126,6 +127,9 @@ spec:
             - --frame-timeout={{ $values.frameTimeoutSeconds }}
             - --dead-letters-mib={{ $values.deadLetters.limitMiB }}
             - --dead-letters-days={{ $values.deadLetters.days }}
+            {{- if $shows }}
+            - --histories
+            {{- end }}
             {{- if .Values.skipDamaged }}
             - --skip-damaged
             {{- end }}
@@ -170,6 +174,9 @@ spec:
             {{- $mib := include "wallaroo.memory" (list . 640 24 0) | int64 }}
             {{- if .Values.kafka.enabled }}
             {{- $mib = div (mul 4120 (int64 .Values.kafka.maxBatchBytes)) 1048576 | add $mib }}
+            {{- end }}
+            {{- if $shows }}
+            {{- $mib = add $mib 512 }}
             {{- end }}
             {{- $limit := printf "%dMi" $mib }}
             {{- merge (dict) $values.resources (dict "limits" (dict "memory" $limit)) | toYaml | nindent 12 }}

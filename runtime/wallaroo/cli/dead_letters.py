@@ -17,10 +17,10 @@ from wallaroo.cli.option_tree import together
 from wallaroo.cli.options import STATE_DIR_OF_APP
 from wallaroo.cli.saved_state import state_dir_of
 from wallaroo.connectors.kafka.stored import is_refused, value_of
-from wallaroo.dashboard.explaining import of_letter, shell_line
 from wallaroo.errors import UsageError
 from wallaroo.gateway.dead_letters.actions import DeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter
+from wallaroo.gateway.explaining import of_letter, shell_line
 from wallaroo.run.state.dead_letters import dead_letter_actions
 from wallaroo.system.printable import printable, printable_lines
 

@@ -263,6 +263,8 @@ def _of_key(explanation: Explanation, directory: Path, asked: _Asked, most: int)
     latest, count = _latest(explanation, asked, most)
     if not latest:
         msg = f"the log in {directory} has no change{asked}"
+        if explanation.begins:
+            msg += f"; it has only messages from offset {explanation.begins:,} on"
         for source in explanation.unread:
             msg += f"; it has messages of the source {source!r}, which the application lacks"
         raise UsageError(msg)

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from functools import partial
 from typing import Any
 
 import click
@@ -80,6 +81,12 @@ OPTIONS = Options(
         health=HEALTH,
         takes_over=TAKE_OVER,
         letters=DEAD_LETTER_LIMITS,
+        histories=Option(
+            "--histories",
+            is_flag=True,
+            help="Run `wallaroo explain` for users with the token of the driver's dashboard, one "
+            "at a time, in a process of at most 512 MiB; it runs code of the application.",
+        ),
         call_limit_s=FUNCTION_TIMEOUT,
         ports=Option("--ports", type=int, multiple=True, hidden=True),
     ),
@@ -134,7 +141,7 @@ def gateway(child: bool, **options: Any) -> None:
                 found_elsewhere(application, settings.gateway.call_limit_s) as times,
                 asyncio.Runner(loop_factory=new_loop) as runner,
             ):
-                runner.run(_serve(application, settings.gateway, times, parent))
+                runner.run(_serve(application, settings, times, parent))
         except WallarooError as error:
             if parent is None:
                 raise
@@ -174,20 +181,18 @@ class _Parent:
 
 async def _serve(
     application: Application,
-    settings: GatewaySettings,
+    settings: GatewayProcessSettings,
     times: Times,
     parent: _Parent | None,
 ) -> None:
     with imports.kept():
         from wallaroo.gateway.server import serve  # not needed for a command line
 
+    served = partial(serve, application, settings.gateway, times, settings.application)
     if parent is None:
-        signals = (signal.SIGTERM, signal.SIGINT)
-        await serve(application, settings, times, _log_ready, stop_signals=signals)
+        await served(_log_ready, stop_signals=(signal.SIGTERM, signal.SIGINT))
         return
-    await serve(
-        application, settings, times, lambda status: parent.report(dataclasses.asdict(status))
-    )
+    await served(lambda status: parent.report(dataclasses.asdict(status)))
 
 
 def _log_ready(status: GatewayStatus) -> None:

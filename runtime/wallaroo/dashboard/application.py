@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from wallaroo.dashboard.explaining import Explaining
 from wallaroo.engine.realtime.pausing import Pause
 from wallaroo.engine.realtime.running import RunningEngine
+from wallaroo.gateway.explaining import Explaining
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.metrics.samples import Sample
 from wallaroo.system.restarts import Restart

@@ -5,7 +5,6 @@ The command runs code of the application again, with its side effects.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -17,10 +16,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wallaroo.dashboard.access import TokenGate, check_change
-from wallaroo.dashboard.explaining import Explainer, Explaining, key_argument, of_letter
 from wallaroo.dashboard.json_responses import json_response
 from wallaroo.dashboard.look_ups import KEY_CHARACTERS
 from wallaroo.gateway.dead_letters.store import DeadLetter
+from wallaroo.gateway.explaining import Explainer, Explaining, key_argument, of_letter
 
 log = structlog.get_logger("wallaroo.dashboard")
 
@@ -30,15 +29,21 @@ class HistoryRoutes:
 
     Args:
         explaining: Returns how the run, as it is now, is explained.
+        ask_gateway: Returns the history of a key of a run whose log is elsewhere.
         gate: Checks the token of who asks for a history; None if nobody may.
         shows_args: Whether commands have the arguments of the application, which may be secret.
     """
 
     def __init__(
-        self, explaining: Callable[[], Explaining], gate: TokenGate | None, *, shows_args: bool
+        self,
+        explaining: Callable[[], Explaining],
+        ask_gateway: Callable[[str], dict[str, str]],
+        gate: TokenGate | None,
+        *,
+        shows_args: bool,
     ) -> None:
         self._explaining, self._gate, self._shows_args = explaining, gate, shows_args
-        self._running, self._explainer = asyncio.Lock(), Explainer()
+        self._ask_gateway, self._explainer = ask_gateway, Explainer(explaining)
 
     def routes(self) -> list[Route]:
         """Paths with their handlers."""
@@ -53,9 +58,8 @@ class HistoryRoutes:
 
     def described(self) -> dict[str, Any]:
         """The command for late messages, and whether histories can be shown."""
-        explaining = self._explaining()
-        shows = explaining.is_here and self._gate is not None
-        return {"late": self._written(["--late"]), "here": explaining.is_here, "shows": shows}
+        here, shows = self._explaining().is_here, self._gate is not None
+        return {"late": self._written(["--late"]), "here": here, "shows": shows}
 
     def of_letter(self, letter: DeadLetter) -> str | None:
         """The command for the key of a dead letter; None if that is not known."""
@@ -70,15 +74,12 @@ class HistoryRoutes:
 
     async def _history(self, request: Request) -> Response:
         check_change(request, self._gate)
-        key, explaining = _key_of(request), self._explaining()
-        if not explaining.is_here:
-            raise HTTPException(404, "the log is not on this machine: call the command where it is")
-        if self._running.locked():
-            raise HTTPException(503, "another history is being made: try again in a minute")
+        key = _key_of(request)
         by = request.client.host if request.client else "the dashboard"
         log.info("history asked for", key=key, by=by)
-        async with self._running:
-            return json_response(await run_in_threadpool(self._explainer.run, explaining, [key]))
+        if self._explaining().is_here:
+            return json_response(await run_in_threadpool(self._explainer.run, [key]))
+        return json_response(await run_in_threadpool(self._ask_gateway, key))
 
 
 def _key_of(request: Request) -> str:

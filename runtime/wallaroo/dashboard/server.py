@@ -95,7 +95,10 @@ class DashboardServer:
         local = host in {"127.0.0.1", "::1"}
         self._gate = gate = None if token is None else TokenGate(token)
         self._histories = HistoryRoutes(
-            watch.watched.explaining, gate, shows_args=local or gate is not None
+            watch.watched.explaining,
+            watch.watched.gateway.history,
+            gate,
+            shows_args=local or gate is not None,
         )
         application = Starlette(
             routes=[

@@ -14,6 +14,7 @@ from wallaroo.gateway.consistency.acceptance import ask_to_accept
 from wallaroo.gateway.consistency.agreement import held_by
 from wallaroo.gateway.dead_letters.actions import StoredDeadLetterActions
 from wallaroo.gateway.dead_letters.store import Choice
+from wallaroo.gateway.explaining import Explainer, key_argument
 from wallaroo.gateway.internal_api.calls import OTHER_WIRING, check_version
 from wallaroo.gateway.internal_api.leases import LeaseHeld, Leases
 from wallaroo.gateway.internal_api.service import Action
@@ -38,6 +39,7 @@ class Control:
         stop_accepting: Closes the sources; returns when everything they took is on disk.
         restart: Ends the gateway so that another one starts in its place.
         chunks_port: The port for chunks; None if there is none.
+        explainer: Makes histories of keys; None if there are to be none.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Control:
         stop_accepting: Callable[[], None],
         restart: Callable[[], None],
         chunks_port: int | None,
+        explainer: Explainer | None,
     ) -> None:
         self._sources = [source.name for source in application.sources]
         self._wiring = application.wiring
@@ -59,7 +62,7 @@ class Control:
         self._monitor = monitor
         self._stop_accepting = stop_accepting
         self._restart = restart
-        self._chunks_port = chunks_port
+        self._chunks_port, self._explainer = chunks_port, explainer
         self._dead_letters = StoredDeadLetterActions(store.outbox, store.journal)
 
     def actions(self) -> dict[str, Action]:
@@ -72,6 +75,7 @@ class Control:
             "hot_keys": lambda _: self._store.outbox.hot_keys(),
             "stop_accepting": lambda _: self._stop_accepting(),
             "wait_accepted": self._wait_accepted,
+            "history": self._history,
             "letters": self._letters,
             "letter_origins": lambda _: dead_letters.letter_origins(),
             "drop_letters": lambda asked: dead_letters.drop_letters(Choice.from_json(asked)),
@@ -89,6 +93,15 @@ class Control:
         return self._store.journal.wait_accepted(
             self._sources.index(asked["source"]), asked["count"], asked["timeout_s"]
         )
+
+    def _history(self, asked: dict[str, Any]) -> dict[str, str]:
+        """The history of a key, or the problem that there is none."""
+        if self._explainer is None:
+            return {"problem": "the gateway makes no histories: start it with --histories"}
+        try:
+            return self._explainer.run([key_argument(asked["key"])])
+        except RuntimeFailure as failure:
+            return {"problem": str(failure)}
 
     def _letters(self, asked: dict[str, Any]) -> list[dict[str, Any]]:
         found = self._dead_letters.letters(Choice.from_json(asked), asked["most"])

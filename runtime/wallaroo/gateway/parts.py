@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from wallaroo.gateway.chunks.pace import AWAITED_CHUNK_BYTES, Pace
 from wallaroo.gateway.chunks.peers import PeerListener
+from wallaroo.gateway.explaining import Explainer, Explaining
 from wallaroo.gateway.internal_api.location import chunks_socket
 from wallaroo.gateway.outbox.outbox import Outbox
 from wallaroo.gateway.settings import GatewaySettings
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.observability.tracing import traces_for
 from wallaroo.resolution.gathered_steps import awaits, longest_wait
@@ -17,6 +19,9 @@ from wallaroo.system.token_attempts import Guesses
 
 if TYPE_CHECKING:  # needs packages that may not be installed
     from wallaroo.gateway.traces import MessageTraces
+
+_HISTORY_BYTES = 512 * 1024**2
+"""Bytes of memory that the process of a history may have; the charts' limit has room for it."""
 
 
 def pace_for(application: Application, settings: GatewaySettings) -> Pace:
@@ -61,3 +66,12 @@ def message_traces(application: Application, outbox: Outbox, one_in: int) -> Mes
     sources = [source.name for source in application.sources]
     sinks = [sink.name for sink in application.sinks]
     return MessageTraces(traces, outbox, sources, sinks, one_in)
+
+
+def explainer_for(reference: ApplicationRef, settings: GatewaySettings) -> Explainer | None:
+    """Makes histories for dashboards elsewhere; None if there are to be none."""
+    if not settings.histories:
+        return None
+    archive = settings.traffic.journal.archive
+    explaining = Explaining.of(reference, settings.directory, archive, is_here=True)
+    return Explainer(lambda: explaining, _HISTORY_BYTES)

@@ -33,7 +33,7 @@ from wallaroo.gateway.internal_api.service import Service
 from wallaroo.gateway.internal_api.status import WAITING, GatewayStatus
 from wallaroo.gateway.marks import remove_mark
 from wallaroo.gateway.monitoring import Monitor
-from wallaroo.gateway.parts import chunk_listener, message_traces, pace_for
+from wallaroo.gateway.parts import chunk_listener, explainer_for, message_traces, pace_for
 from wallaroo.gateway.probes import STARTING, Probes
 from wallaroo.gateway.reading import check_application
 from wallaroo.gateway.settings import GatewaySettings
@@ -41,6 +41,7 @@ from wallaroo.gateway.startup import once_it_is_free, once_there_is_room, take
 from wallaroo.gateway.store import Store, StoreLimits
 from wallaroo.gateway.tables import Tables
 from wallaroo.gateway.turns import turns_of
+from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.system.credentials import read_token
 from wallaroo.system.token_attempts import Guesses
@@ -59,13 +60,21 @@ class Gateway:
         application: The application whose sources and sinks it serves.
         settings: Its settings.
         times: See `ConnectorContext`.
+        reference: How other processes import the application.
 
     Raises:
         UsageError: Files that *settings* name cannot be used, or an error policy is not valid.
     """
 
-    def __init__(self, application: Application, settings: GatewaySettings, times: Times) -> None:
+    def __init__(
+        self,
+        application: Application,
+        settings: GatewaySettings,
+        times: Times,
+        reference: ApplicationRef,
+    ) -> None:
         self._application, self._settings, self._times = application, settings, times
+        self._explainer = explainer_for(reference, settings)
         self._token = None if settings.token_file is None else read_token(settings.token_file)
         self._guesses = Guesses()
         self._certificates = Certificates(settings)
@@ -246,6 +255,7 @@ class Gateway:
             self._stop_accepting,
             self._restart,
             None if listener is None else listener.port,
+            self._explainer,
         )
         self._service = Service(
             settings.location,
@@ -283,6 +293,8 @@ class Gateway:
         """
         failure = await self._ended
         self._probes.stopping = True
+        if self._explainer is not None:
+            self._explainer.stop()
         self._telling.cancel()
         self._renewing.cancel()
         await self._sources.stop()
@@ -350,6 +362,7 @@ async def serve(
     application: Application,
     settings: GatewaySettings,
     times: Times,
+    reference: ApplicationRef,
     on_ready: Callable[[GatewayStatus], None],
     stop_signals: Sequence[signal.Signals] = (signal.SIGTERM,),
 ) -> None:
@@ -359,6 +372,7 @@ async def serve(
         application: Whose sources and sinks it serves.
         settings: How it is set up.
         times: See `ConnectorContext`.
+        reference: How other processes import the application.
         on_ready: Called once with the bound addresses.
         stop_signals: Signals that stop it; SIGINT is ignored unless it is one of them.
 
@@ -371,7 +385,7 @@ async def serve(
     loop.add_signal_handler(signal.SIGINT, lambda: None)
     serving = True
     while serving:
-        gateway = Gateway(application, settings, times)
+        gateway = Gateway(application, settings, times, reference)
         for stop in stop_signals:
             loop.add_signal_handler(stop, gateway.end)
         if not await gateway.start():

@@ -70,6 +70,8 @@ class GatewaySettings:
     """Whether to wait, for as long as it takes, until another gateway leaves the directory."""
     letters: DeadLetterLimits = field(default_factory=DeadLetterLimits)
     """Limits of the dead letters."""
+    histories: bool = False
+    """Whether to run `wallaroo explain` for dashboards elsewhere, beside this process."""
     call_limit_s: float = CALL_LIMIT_S
     """Seconds that functions of the application may take to find the time of a message; 0 for no
     limit."""

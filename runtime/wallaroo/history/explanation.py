@@ -63,6 +63,11 @@ class Explanation:
             yield from self._changes(publication, touched)
 
     @property
+    def begins(self) -> int:
+        """Offset from which on the log has all messages, once they have been read."""
+        return self._replay.publications.begins or 0
+
+    @property
     def unread(self) -> Iterable[str]:
         """Names of the sources of messages that the application lacks."""
         return self._replay.rerun.unread

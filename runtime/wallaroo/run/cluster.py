@@ -16,12 +16,12 @@ from typing import Any
 import structlog
 
 from wallaroo.api.addresses import Address
-from wallaroo.dashboard.explaining import Explaining
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.kubernetes import requested_cores
 from wallaroo.engine.spark.kubernetes import settings as settings_of_pods
 from wallaroo.engine.spark.session import Launch
 from wallaroo.errors import RuntimeFailure, UsageError, WallarooError
+from wallaroo.gateway.explaining import Explaining
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import WAITING
 from wallaroo.model.application import Application

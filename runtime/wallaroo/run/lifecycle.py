@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Self
 import structlog
 
 from wallaroo.dashboard.application import Watched
-from wallaroo.dashboard.explaining import Explaining
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dataflow.program import Program
 from wallaroo.engine.realtime.engine import launch
@@ -26,6 +25,7 @@ from wallaroo.engine.spark.java import Java, find_java
 from wallaroo.engine.spark.java_version import warn_if_outdated
 from wallaroo.engine.spark.session import Launch
 from wallaroo.engine.stored import StateLayout
+from wallaroo.gateway.explaining import Explaining
 from wallaroo.gateway.internal_api.client import GatewayClient, chunks_address
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application

@@ -12,13 +12,13 @@ from typing import Any
 import structlog
 from rich.console import Console
 
-from wallaroo.dashboard.explaining import Explaining
 from wallaroo.dashboard.server import DashboardServer
 from wallaroo.dataflow.user_logs import UserLogs
 from wallaroo.engine.realtime.placement import is_local
 from wallaroo.engine.spark.java import Java
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.gateway.dead_letters.policy import policies
+from wallaroo.gateway.explaining import Explaining
 from wallaroo.gateway.internal_api.client import GatewayClient
 from wallaroo.gateway.internal_api.status import GatewayStatus, SourceStatus
 from wallaroo.gateway.settings import check_sinks

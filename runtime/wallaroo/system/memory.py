@@ -16,14 +16,14 @@ _LEAST_BYTES = 64 * 1024**2
 """What `limited` leaves at least."""
 
 
-def to_be_killed_first() -> None:
-    """Let the kernel kill this process, and what it forks, before others when memory runs out.
+def to_be_killed_first(pid: int | str = "self") -> None:
+    """Let the kernel kill a process, and what it forks, before others when memory runs out.
 
     The kernel chooses among the processes of a machine, or of a container, by their size. A worker
     is replaced at no loss, whereas without its Java a run ends.
     """
     with contextlib.suppress(OSError):  # not Linux, or a sandbox without it
-        (_PROC / "self/oom_score_adj").write_text(str(_FIRST))
+        (_PROC / f"{pid}/oom_score_adj").write_text(str(_FIRST))
 
 
 class MemoryKills:

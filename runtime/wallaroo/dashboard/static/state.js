@@ -26,7 +26,10 @@ export function initStateForm(histories) {
 
 function initHistories({ late, here, shows }) {
   $("late").append(command(late));
-  if (!here) $("history-where").textContent = "In the gateway's pod, ";
+  if (!here) {
+    $("history-where").textContent = "In the gateway's pod, ";
+    $("history-submit").textContent = "Run it there";
+  }
   $("history-form").hidden = !shows;
   $("history-form").addEventListener("submit", async (event) => {
     event.preventDefault();

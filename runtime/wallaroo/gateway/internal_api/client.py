@@ -7,6 +7,7 @@ from dataclasses import asdict
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.consistency.agreement import Holdings
 from wallaroo.gateway.dead_letters.store import Choice, DeadLetter, Origins
+from wallaroo.gateway.explaining import LIMIT_S
 from wallaroo.gateway.internal_api.calls import introduction
 from wallaroo.gateway.internal_api.connection import GatewayConnection
 from wallaroo.gateway.internal_api.leases import Successor
@@ -51,6 +52,17 @@ class GatewayClient(GatewayConnection):
     def hot_keys(self) -> list[HotKey]:
         """The keys with the most messages recently, the first first."""
         return [HotKey(*one) for one in self._ask("hot_keys", {})]
+
+    def history(self, key: str) -> dict[str, str]:
+        """What `wallaroo explain` says about *key* there; see `Explainer.run`.
+
+        Raises:
+            RuntimeFailure: It fails, or the gateway does not answer.
+        """
+        answer = self._ask("history", {"key": key}, LIMIT_S, answer_s=_STATUS_S)
+        if "problem" in answer:
+            raise RuntimeFailure(answer["problem"])
+        return dict(answer)
 
     def wait_until_accepted(self, source: str, count: int, timeout_s: float) -> bool:
         """Wait until *count* messages of *source* are accepted; returns whether they are."""

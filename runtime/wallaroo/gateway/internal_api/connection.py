@@ -146,6 +146,8 @@ class GatewayConnection:
             msg = f"the gateway refused {action!r}: {message}"
             of_token = response.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS}
             raise (TokenRefused if of_token else CallRefused)(msg)
+        if response.status == HTTPStatus.NOT_FOUND:
+            message += ", as it has another version of wallaroo: run both from one image"
         msg = f"gateway call {action!r} failed: {message}"
         raise RuntimeFailure(msg)
 

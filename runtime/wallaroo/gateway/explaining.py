@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -20,12 +21,16 @@ from wallaroo.dataflow.results import KEY_LENGTH
 from wallaroo.errors import RuntimeFailure
 from wallaroo.gateway.dead_letters.store import DeadLetter
 from wallaroo.loading.loader import ApplicationRef
+from wallaroo.system.memory import available_bytes, to_be_killed_first
 from wallaroo.system.printable import printable_lines, shown_time
+from wallaroo.system.process_end import how_ended
 
 LIMIT_S = 60.0
 """Seconds after which it is ended."""
 _MOST_MEMORY = 2 * 1024**3
-"""Bytes of memory that it may have; what is beyond fails in it."""
+"""Bytes of memory that it may have if nothing else is said; what is beyond fails in it."""
+_MEMORY_SHARE = 0.5
+"""Part of the available memory that it may have, if that is less: a container's, for instance."""
 _MOST_FILE = 1024**3
 """Bytes of a file that it may write, such as a segment of an archive."""
 _MOST_SHOWN = 1024**2
@@ -33,6 +38,7 @@ _MOST_SHOWN = 1024**2
 _MOST_NOTES = 4096
 """Bytes that are shown of its notes, the last ones."""
 _LOWEST_PRIORITY = 19
+_ELSEWHERE = "call the command in a terminal"
 _PLAIN = re.compile(r"([^\"$`\\!]|\\\w)*")
 """What a shell takes as it is between double quotes."""
 
@@ -131,44 +137,71 @@ class Explaining:
 
 
 class Explainer:
-    """Calls the command in a separate process, with limits; one at a time."""
+    """Calls the command in a separate process, with limits; one at a time.
 
-    def __init__(self) -> None:
+    Args:
+        explaining: Returns how it is called for the run, as that is now.
+        most_memory: Bytes of memory that it may have.
+    """
+
+    def __init__(
+        self, explaining: Callable[[], Explaining], most_memory: int = _MOST_MEMORY
+    ) -> None:
+        self._explaining, self._most_memory = explaining, most_memory
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_over = False
+        self._running, self._is_over = threading.Lock(), False
 
-    def run(self, explaining: Explaining, asked: Sequence[str]) -> dict[str, str]:
+    def run(self, asked: Sequence[str]) -> dict[str, str]:
         """What the command prints, and its notes.
 
         Raises:
-            RuntimeFailure: It fails, or takes too long.
+            RuntimeFailure: It fails, takes too long, or is running already.
         """
+        if not self._running.acquire(blocking=False):
+            msg = "another history is being made: try again in a minute"
+            raise RuntimeFailure(msg)
+        try:
+            return self._run(self._explaining().arguments(asked))
+        finally:
+            self._running.release()
+
+    def _run(self, arguments: Sequence[str]) -> dict[str, str]:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as notes:
             self._process = process = subprocess.Popen(
-                [sys.executable, "-m", "wallaroo", *explaining.arguments(asked)],
+                [sys.executable, "-m", "wallaroo", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=notes,
                 start_new_session=True,  # what it starts ends with it
             )
+            code = None
             try:
-                _limit(process.pid)
+                memory = _limit(process.pid, self._most_memory)
                 code = process.wait(0 if self._is_over else LIMIT_S)
-            except subprocess.TimeoutExpired as error:
-                msg = f"it takes longer than {LIMIT_S:g} s: call the command in a terminal"
-                raise RuntimeFailure(msg) from error
+            except subprocess.TimeoutExpired:
+                pass
             finally:
                 if process.returncode is None:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
                 self._process = None
+            if self._is_over:
+                msg = "the process that makes it is stopping: try again in a minute"
+                raise RuntimeFailure(msg)
+            if code is None:
+                msg = f"it takes longer than {LIMIT_S:g} s: {_ELSEWHERE}"
+                raise RuntimeFailure(msg)
             last = max(0, notes.seek(0, os.SEEK_END) - _MOST_NOTES)
             remarks = _shown(notes, last, _MOST_NOTES)
             if code:
-                raise RuntimeFailure(remarks.strip() or f"it ended with exit code {code}")
+                reason = remarks.strip() or f"it {how_ended(code)}"
+                if code == -signal.SIGKILL or "MemoryError" in remarks:
+                    mib = f"it may have {memory >> 20:,} MiB of memory here"
+                    reason += f"\n{mib}: {_ELSEWHERE} where there is more"
+                raise RuntimeFailure(reason)
             text = _shown(out, 0, _MOST_SHOWN)
             if out.seek(0, os.SEEK_END) > _MOST_SHOWN:
-                remarks += "note: this is the beginning; call the command in a terminal for all\n"
+                remarks += f"note: this is the beginning; for all of it, {_ELSEWHERE}\n"
             return {"text": text, "notes": remarks}
 
     def stop(self) -> None:
@@ -179,17 +212,22 @@ class Explainer:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _limit(pid: int) -> None:
-    """Limit what a process uses; it may be over."""
+def _limit(pid: int, memory: int) -> int:
+    """Limit what a process uses, which may be over; returns how many bytes of memory it may."""
     seconds = int(LIMIT_S)
+    available = available_bytes()
+    if available is not None:
+        memory = min(memory, int(_MEMORY_SHARE * available))
+    to_be_killed_first(pid)
     with contextlib.suppress(ProcessLookupError):
         os.setpriority(os.PRIO_PROCESS, pid, _LOWEST_PRIORITY)
         for limit, most in (
-            (resource.RLIMIT_DATA, _MOST_MEMORY),
+            (resource.RLIMIT_DATA, memory),
             (resource.RLIMIT_FSIZE, _MOST_FILE),
             (resource.RLIMIT_CPU, seconds),  # if this process is killed meanwhile
         ):
             resource.prlimit(pid, limit, (most, most))
+    return memory
 
 
 def _shown(file: IO[bytes], start: int, most: int) -> str:
