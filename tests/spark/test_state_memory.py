@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import urllib.request
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,31 @@ def test_entities_in_local_stores_survive_kills_and_the_end_of_the_option(tmp_pa
     assert exported.returncode == 0, exported.stderr
     keys = Counter(json.loads(line)["key"] for line in exported.stdout.splitlines())
     assert keys == Counter(KEYS)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory for temporary files, on a small disk of its own."""
+    place = tmp_path / "scratch"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("file systems can be mounted by root alone")
+    monkeypatch.setenv("TMPDIR", str(place))
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_run_whose_local_stores_find_no_room_waits_for_it(tmp_path: Path, scratch: Path) -> None:
+    with (
+        Receiver("lines") as receiver,
+        run(LARGE, receiver, tmp_path / "state", options=LITTLE) as running,
+    ):
+        send(running.sources["Texts"], [f"{key} 1".encode() for key in KEYS[:60]])
+        waits = running.wait_for_event("query waits", PATIENCE_S)
+        assert f"the local store of entities in {scratch} failed" in waits["reason"]
+        subprocess.run(["mount", "-o", "remount,size=512m", str(scratch)], check=True)
+        receiver.wait_for(60)
+        assert running.stop() == 0

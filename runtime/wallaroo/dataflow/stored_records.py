@@ -11,16 +11,24 @@ class LocalStoreFailed(BaseException):
     """The local store cannot go on, so neither can its process, which a new one replaces.
 
     It is no `Exception`: no message is at fault, and none may become a dead letter.
+
+    Attributes:
+        lacks_room: Whether its disk is full.
     """
 
+    lacks_room = False
+
     @classmethod
-    def of(cls, directory: Path, error: Exception) -> Self:
+    def of(cls, directory: Path, error: Exception, *, lacks_room: bool) -> Self:
         """What to say of an *error* of files in *directory*."""
-        return cls(
-            f"the local store of entities in {directory} failed: {error}; make room there, or let "
-            "TMPDIR name a directory on another disk: no state is lost, the process starts again "
-            "with what the log and the checkpoint have"
+        remedy = "make room there" if lacks_room else "see to it that files can be written there"
+        made = cls(
+            f"the local store of entities in {directory} failed: {error}; {remedy}, or let TMPDIR "
+            "name a directory on another disk: no state is lost, the process starts again with "
+            "what the log and the checkpoint have"
         )
+        made.lacks_room = lacks_room
+        return made
 
 
 class Place(NamedTuple):

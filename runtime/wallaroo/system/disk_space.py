@@ -24,16 +24,22 @@ def is_full(error: OSError) -> bool:
 
 def full(place: Path) -> str:
     """Return a message that the disk of *place* is full, with its free space."""
-    while not place.exists() and place != place.parent:
-        place = place.parent
+    place = _existing(place)
     disk = os.statvfs(place)
     free, size = (blocks * disk.f_frsize / 1024**2 for blocks in (disk.f_bavail, disk.f_blocks))
     return f"the disk of {place} is full ({free:,.1f} MiB of {size:,.0f} MiB are free)"
 
 
+def _existing(place: Path) -> Path:
+    """*place*, or the directory above it that exists."""
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return place
+
+
 def free_bytes(place: Path) -> int:
-    """Return the free space on the disk of *place*."""
-    disk = os.statvfs(place)
+    """Return the free space on the disk of *place*, which need not exist."""
+    disk = os.statvfs(_existing(place))
     return disk.f_bavail * disk.f_frsize
 
 

@@ -19,11 +19,11 @@ from wallaroo.wire.task_metrics import StepMetrics, TaskMetrics
 
 HELLO, BEGIN, REPORT, CHANGES, FINISH = b"H", b"B", b"W", b"A", b"F"
 HOLD, RELEASE = b"O", b"U"
-READY, DAMAGED, SAVABLE = b"Y", b"M", b"S"
+READY, DAMAGED, NO_ROOM, SAVABLE = b"Y", b"M", b"N", b"S"
 """To the gateway: a process introduces itself; an epoch begins; the results of a chunk; a
 request for changes; requests of the driver to end the epoch, to hand out no more chunks, and to
 hand them out again; that Spark's shuffle reaches a partition in the epoch after a chunk; what a
-process has found to be damaged; that Spark can save the state."""
+process has found to be damaged; which of its disks is full; that Spark can save the state."""
 TASK, LEVEL, END, RECORD, DONE, PUBLISHED, FAILED = b"C", b"L", b"E", b"R", b"D", b"P", b"X"
 """From the gateway: a chunk to run; a level of it; the end of the epoch; changes, and their end;
 what was published; a failure. `FINISH` says that the epoch has ended, and `SAVABLE` asks the driver

@@ -28,8 +28,11 @@ class Query:
         final: bool = False,
         damage: bool = False,
         planned: bool = False,
+        no_room: bool = False,
     ) -> None:
-        self._failure = None if failure is None else Failure(failure, final, damage, planned)
+        self._failure = (
+            None if failure is None else Failure(failure, final, damage, planned, no_room)
+        )
 
     def failure(self) -> Failure | None:
         return self._failure
@@ -174,6 +177,25 @@ def test_a_query_whose_gateway_is_stopped_starts_again_and_counts_no_failure(
     while len(made) <= 2 * Restarts.MOST:
         assert engine.failure() is None
     assert engine.restarts == 0
+
+
+def test_a_query_one_of_whose_processes_finds_no_room_waits_and_counts_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervised_query, "_LOOK_AGAIN_S", 0.0)
+    made: list[Query] = []
+
+    def start(_worked: Worked) -> Query:
+        made.append(Query("the local store failed", no_room=True))
+        return made[-1]
+
+    engine = SupervisedQuery(start, lambda: None)
+    with capture_logs() as logs:
+        while len(made) <= 2 * Restarts.MOST:
+            assert engine.failure() is None
+    assert {(log["log_level"], log["reason"]) for log in logs} == {
+        ("warning", "the local store failed")
+    }
 
 
 def test_a_query_that_cannot_start_at_first_says_why() -> None:

@@ -22,6 +22,7 @@ from wallaroo.cli.main import main
 from wallaroo.engine.realtime.checkpoint import has_begun, is_new, place_of, progress_of
 from wallaroo.engine.spark.checkpoint.epochs import last_commit
 from wallaroo.engine.spark.checkpoint.opened import Moment
+from wallaroo.errors import UsageError
 from wallaroo.gateway.consistency.agreement import disagreement, read_held
 from wallaroo.gateway.dead_letters.letters import Letter
 from wallaroo.gateway.dead_letters.store import Choice
@@ -29,7 +30,7 @@ from wallaroo.gateway.log.scan import PinnedLog
 from wallaroo.gateway.marks import read_mark
 from wallaroo.gateway.store import Store
 from wallaroo.run.state import snapshot
-from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.state.directory import StateDirectory, read_fixed
 from wallaroo.system.lockfile import hold
 from wallaroo.wire.records import FailedMessage
 
@@ -165,7 +166,13 @@ def test_the_oldest_snapshots_are_removed_and_nothing_else(
     (backups / "with-notes" / "NOTES.txt").touch()
     (backups / "file").touch()
     kept = left(backups) - {"1", "2"}
+    for name in (".killed.partial", ".going-on.partial", ".mine.partial"):
+        (backups / name).mkdir()
+    (backups / ".killed.partial" / "snapshot.lock").touch()
+    going_on = hold(backups / ".going-on.partial" / "snapshot.lock", "")
+    kept |= {".going-on.partial", ".mine.partial"}
     result = take(state, backups / "4", "--keep", "2")
+    os.close(going_on)
     assert result.stdout.splitlines()[1:] == [f"{backups / n}: removed" for n in ("2", "1")]
     assert left(backups) == {*kept, "4"}
     assert (tmp_path / "elsewhere" / "one" / "snapshot.json").exists()
@@ -323,6 +330,10 @@ def test_a_command_that_is_killed_leaves_no_copy_and_the_next_one_succeeds(
     command = [sys.executable, "-c", code, str(state), str(tmp_path / "copy")]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert left(tmp_path) == {"state", ".copy.partial"}
+    with pytest.raises(UsageError, match="is a snapshot that was not finished: take another one"):
+        StateDirectory(tmp_path / ".copy.partial", "Echo", 2)
+    with pytest.raises(UsageError, match="is a snapshot that was not finished: take another one"):
+        read_fixed(tmp_path / ".copy.partial")
     assert take(state, tmp_path / "copy").exit_code == 0
     assert left(tmp_path) == {"state", "copy"}
     check(tmp_path / "copy")

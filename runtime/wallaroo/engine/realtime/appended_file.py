@@ -10,6 +10,7 @@ from typing import NamedTuple
 from wallaroo.dataflow.bucket_logs import Head
 from wallaroo.dataflow.stored_records import LocalStoreFailed
 from wallaroo.engine.realtime.frames import Appended
+from wallaroo.system.disk_space import is_full
 from wallaroo.system.unnamed_file import UnnamedFile
 
 
@@ -72,4 +73,5 @@ class AppendedFile(MutableMapping[int, Appended]):
         try:
             yield
         except OSError as error:
-            raise LocalStoreFailed.of(self._directory, error) from error
+            failed = LocalStoreFailed.of(self._directory, error, lacks_room=is_full(error))
+            raise failed from error

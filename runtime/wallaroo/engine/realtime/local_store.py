@@ -24,6 +24,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from wallaroo.dataflow.stored_records import LocalStoreFailed, Place, Record
+from wallaroo.system.disk_space import is_full
 from wallaroo.system.unnamed_file import UnnamedFile
 
 _HEAD = struct.Struct("<qIIII")
@@ -84,7 +85,7 @@ class LocalStore:
         """What was copied while `pieces` went through the records, which might miss it."""
         self._debt = 0
         """Bytes that are still to be gone through, so that obsolete ones do not get too many."""
-        self._problem: str | None = None
+        self._problem: LocalStoreFailed | None = None
         with self._guarded():
             self._index = _index(directory)
         weakref.finalize(self, self._index.close)
@@ -321,13 +322,17 @@ class LocalStore:
             LocalStoreFailed: It did, or something has failed before.
         """
         if self._problem is not None:
-            raise LocalStoreFailed(self._problem)
+            raise self._problem
         try:
             yield
         except (OSError, sqlite3.Error) as error:
-            failed = LocalStoreFailed.of(self._directory, error)
-            self._problem = str(failed)
-            raise failed from error
+            lacks_room = (
+                is_full(error)
+                if isinstance(error, OSError)
+                else error.sqlite_errorcode == sqlite3.SQLITE_FULL
+            )
+            self._problem = LocalStoreFailed.of(self._directory, error, lacks_room=lacks_room)
+            raise self._problem from error
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from wallaroo.dataflow.call_timeout import CallTimeout
 from wallaroo.dataflow.process_health import note_connections
+from wallaroo.dataflow.stored_records import LocalStoreFailed
 from wallaroo.dataflow.user_logs import capture_worker_logs, log_event, worker_name
 from wallaroo.engine.realtime.job import Job
 from wallaroo.engine.realtime.state_import import ImportJob
@@ -25,7 +26,7 @@ from wallaroo.engine.spark.worker_version import check_version
 from wallaroo.errors import DamagedFile, OtherVersion
 from wallaroo.system.credentials import take_token
 from wallaroo.wire.channel import connect
-from wallaroo.wire.chunk_messages import DAMAGED, HELLO, READER, pack_json
+from wallaroo.wire.chunk_messages import DAMAGED, HELLO, NO_ROOM, READER, pack_json
 from wallaroo.wire.frame_socket import FrameSocket
 
 CUT_OFF = 75
@@ -105,11 +106,16 @@ def _run(pickled: bytes, role: int, java_socket: str, files: str) -> None:
             Partition(job, program, role, gateway, java).run()
     except DamagedFile as error:
         _give_up(gateway, str(error))
+    except LocalStoreFailed as error:
+        if not error.lacks_room:
+            raise
+        log_event("error", str(error))
+        _give_up(gateway, str(error), NO_ROOM)
 
 
-def _give_up(gateway: FrameSocket, problem: str) -> None:
-    """Let the gateway end the query for a reason that no new start removes."""
-    gateway.send(pack_json(DAMAGED, problem))  # which lets the driver know, and cuts it off
+def _give_up(gateway: FrameSocket, problem: str, kind: bytes = DAMAGED) -> None:
+    """Let the gateway end the query, for a reason of a *kind* that a new start does not remove."""
+    gateway.send(pack_json(kind, problem))  # which lets the driver know, and cuts it off
     gateway.receive()
 
 

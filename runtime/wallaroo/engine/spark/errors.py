@@ -18,6 +18,8 @@ class Failure:
     """Whether files of its state cannot be read, which few further attempts decide."""
     planned: bool = False
     """Whether it was ended in good order, and is to be started again."""
+    no_room: bool = False
+    """Whether a disk is full, which a process of the query has found."""
 
 
 def cause_of(error: str) -> str:

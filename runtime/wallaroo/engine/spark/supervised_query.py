@@ -127,8 +127,9 @@ class SupervisedQuery:
         if failure.final:
             return failure.reason
         waits = NotYet(failure.reason) if failure.planned else None
-        if waits is None and (lack := self._shortage()) is not None:
-            waits = NoRoom(lack)
+        if waits is None:
+            lack = failure.reason if failure.no_room else self._shortage()
+            waits = None if lack is None else NoRoom(lack)
         if waits is not None:
             self._is_planned = self._is_planned or failure.planned
             self._wait(waits)

@@ -41,6 +41,7 @@ from wallaroo.wire.chunk_messages import (
     FAILED,
     FINISH,
     HOLD,
+    NO_ROOM,
     READER,
     READY,
     RELEASE,
@@ -154,6 +155,8 @@ class ChunkRun:
             self._changes.begin(role, self._processes[role], *json_in(frame))
         elif kind == DAMAGED:
             self.fail(json_in(frame), final=True)
+        elif kind == NO_ROOM:
+            self.fail(json_in(frame), no_room=True)
         elif kind == ASK and role == DRIVER:
             self._look_ups.ask(frame)
         elif kind in {HOLD, RELEASE, FINISH, SAVABLE} and role == DRIVER:
@@ -196,10 +199,15 @@ class ChunkRun:
             self._resumes.suspect_until = max(self._resumes.suspect_until, self._next)
         self._processes.close()
 
-    def fail(self, reason: str, *, final: bool = False, planned: bool = False) -> None:
-        """End it, and let the driver know why, now or when it comes."""
+    def fail(self, reason: str, **more: bool) -> None:
+        """End it, and let the driver know why, now or when it comes.
+
+        Args:
+            reason: Why.
+            **more: What else is true of the `Failure`.
+        """
         if not self._closed:
-            self.failure = {"reason": reason, "final": final, "planned": planned}
+            self.failure = {"reason": reason, **more}
             if (driver := self._processes.driver) is not None:
                 driver.send(pack_json(FAILED, self.failure))
         self.close()

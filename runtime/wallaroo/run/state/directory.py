@@ -35,6 +35,8 @@ FORMAT = 7
 _LAST_OF_BATCHES = 5
 """The last format that the micro-batch engine had as well."""
 _BUCKETS_PER_PARTITION = 8
+UNFINISHED = "snapshot.lock"
+"""File of a snapshot that is being made, and locked as long as it is."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -96,12 +98,18 @@ class Fixed:
         return StateLayout(self.application, self.partitions, self.buckets, checkpoint, published)
 
 
-def read_fixed(path: Path) -> Fixed:
+def read_fixed(path: Path, *, is_finished: bool = True) -> Fixed:
     """The fixed values of the state directory at *path*, which may be in use.
+
+    Args:
+        path: The directory.
+        is_finished: Whether to refuse a snapshot that is being made.
 
     Raises:
         UsageError: It is not a state directory, has another format, or is damaged.
     """
+    if is_finished:
+        _check_finished(path)
     file = path / "application.json"
     if not file.exists():
         msg = f"{path} is not a state directory: it contains no {file.name}"
@@ -127,6 +135,17 @@ def read_fixed(path: Path) -> Fixed:
         )
         raise UsageError(msg)
     return fixed
+
+
+def _check_finished(path: Path) -> None:
+    """Refuse an unfinished snapshot.
+
+    Raises:
+        UsageError: *path* is one.
+    """
+    if not is_stored(path) and (path / UNFINISHED).exists():
+        msg = f"{path} is a snapshot that was not finished: take another one"
+        raise UsageError(msg)
 
 
 def _is_of_batches(checkpoint: Path) -> bool:
@@ -267,6 +286,7 @@ class StateDirectory:
     def _read_or_write(self, application: str, partitions: int) -> Fixed:
         file = self.path / "application.json"
         if not file.exists():
+            _check_finished(self.path)
             if (self.checkpoint / "metadata").exists():
                 raise damaged(file, "it is missing")
             fixed = Fixed.new(application, partitions)

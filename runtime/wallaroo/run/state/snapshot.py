@@ -34,18 +34,18 @@ from wallaroo.gateway.entries import NOTED, noted_in
 from wallaroo.gateway.log.records import Record
 from wallaroo.gateway.log.scan import PinnedLog
 from wallaroo.gateway.marks import Mark, MarkWriter, mark_file
-from wallaroo.run.state.directory import read_fixed
+from wallaroo.run.state.directory import UNFINISHED, read_fixed
 from wallaroo.system.atomic_write import wait_until_durable
 from wallaroo.system.disk_space import free_bytes, full
 from wallaroo.system.lockfile import hold
 from wallaroo.system.private_files import DIRECTORY_MODE
 
-_LOCK = "snapshot.lock"
-"""File of a copy that is being made."""
 _TAKEN = "snapshot.json"
 """What a snapshot has; only directories with this file are ever removed."""
 _OWN = {"lock", "gateway.lock", "endpoint.json", _TAKEN}
 """Files that are of no use in a copy."""
+_PARTIAL = ".{}.partial"
+"""Name of a copy that is being made."""
 _TRIES = 20
 """Attempts to open all files of one epoch, before the next one ends."""
 _TELL_EVERY_S = 5.0
@@ -97,7 +97,7 @@ def take_snapshot(source: Path, target: Path, journal: Path | None = None) -> Sn
         _check_target(target, source, journal)
         with _partial(place) as partial:
             taken = _Copy(source, journal, partial).take()
-            names = [place.name, *(name for name in _names(partial) if name != _LOCK)]
+            names = [place.name, *(name for name in _names(partial) if name != UNFINISHED)]
             (partial / _TAKEN).write_text(json.dumps({**taken._asdict(), "names": names}))
             return taken
     except (DamagedFile, UsageError):
@@ -130,7 +130,7 @@ def remove_oldest(target: Path, keep: int) -> Iterator[Path]:
     """Remove the oldest snapshots of the same application beside the snapshot *target*.
 
     Only what is as it was made, and where, is a snapshot: not a copy or a link, nor one that was
-    started with, or has other files besides.
+    started with, or has other files besides. Unfinished ones that nobody makes any more go, too.
 
     Args:
         target: The snapshot.
@@ -148,6 +148,12 @@ def remove_oldest(target: Path, keep: int) -> Iterator[Path]:
         with contextlib.suppress(OSError, ValueError, UsageError):  # something else
             if _is_untouched(other) and read_fixed(other).application == application:
                 found.append(((other / _TAKEN).stat().st_mtime, other))
+    for other in target.absolute().parent.glob(_PARTIAL.format("*")):
+        with contextlib.suppress(RuntimeFailure, OSError):  # it is being made, or something else
+            if (other / UNFINISHED).exists():
+                lock = hold(other / UNFINISHED, "another command makes it", wait_s=0.0)
+                shutil.rmtree(other, ignore_errors=True)
+                os.close(lock)
     for _, other in sorted(found, reverse=True)[keep:]:
         try:
             (other / _TAKEN).unlink()  # what is left if this is killed, nobody takes for a snapshot
@@ -179,17 +185,17 @@ def _names(directory: Path) -> list[str]:
 def _partial(target: Path) -> Iterator[Path]:
     """A directory that becomes *target* if the block succeeds, and is removed otherwise."""
     target.parent.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.partial")
+    partial = target.with_name(_PARTIAL.format(target.name))
     partial.mkdir(DIRECTORY_MODE, exist_ok=True)
-    lock = hold(partial / _LOCK, "another snapshot has the same target", wait_s=0.0)
+    lock = hold(partial / UNFINISHED, "another snapshot has the same target", wait_s=0.0)
     try:
         for left in partial.iterdir():  # by a command that was killed
             if left.is_dir():
                 shutil.rmtree(left)
-            elif left.name != _LOCK:
+            elif left.name != UNFINISHED:
                 left.unlink()
         yield partial
-        (partial / _LOCK).unlink()
+        (partial / UNFINISHED).unlink()
         _sync(partial)
         partial.rename(target)
         wait_until_durable(target.parent)
@@ -329,7 +335,7 @@ class _Copy:
         partial, checkpoint = self._partial, self._partial / "checkpoint"
         if (partial / LETTERS).exists():
             check_structure(partial / LETTERS)
-        fixed, log_read = read_fixed(partial), read_log(partial)
+        fixed, log_read = read_fixed(partial, is_finished=False), read_log(partial)
         held, progress = held_by(log_read), progress_of(checkpoint)
         check_partitions(fixed.layout(checkpoint, partial))
         if (problem := disagreement(checkpoint, progress, held)) is not None:
