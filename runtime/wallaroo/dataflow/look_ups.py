@@ -198,8 +198,15 @@ def _order(key: Any) -> str:
 
 
 def is_written(key: Any, text: str) -> bool:
-    """Whether *text* is *key* as text, or as Python shows it."""
-    return text in {_text(str, key), _text(repr, key)}
+    """Whether *text* is *key* as text, or as Python shows it.
+
+    Example:
+        >>> is_written(12, "12"), is_written(frozenset({"a", "b"}), "frozenset({'b', 'a'})")
+        (True, True)
+    """
+    if text in {_text(str, key), _text(repr, key)}:
+        return True
+    return isinstance(key, frozenset) and key in keys_written(text)  # in whatever order
 
 
 def _text(shown: Callable[[Any], str], key: Any) -> str:
