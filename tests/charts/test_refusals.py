@@ -461,7 +461,15 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"storage": {"state": {"endpoint": "https://s3.example"}}},
-        "storage.state.endpoint is set, and storage.state.uri, the place on the store, is not",
+        "storage.state.endpoint is set, and nothing is on an object store: set storage.state.",
+    ),
+    (
+        {"gateway": {"archiveDirectory": "gs://archive/votes"}},
+        'gateway.archiveDirectory is "gs://archive/votes": expected a directory, such as /archive/',
+    ),
+    (
+        {"gateway": {"archiveDirectory": "s3a://archive", "keepMessagesGiB": 0}},
+        'gateway.archiveDirectory is "s3a://archive": expected a directory, such as /archive/',
     ),
     (
         {"storage": {"state": {"uri": "s3://states/votes"}}},

@@ -81,3 +81,18 @@ def test_executors_may_run_on_any_node(helm: Helm) -> None:
     pod = executor_spec(helm.objects("market-spread", values))
     assert pod["nodeSelector"] == {"pool": "cheap"}
     assert pod["topologySpreadConstraints"][0]["topologyKey"] == "zone"
+
+
+@pytest.mark.parametrize("state", [URI, ""])
+def test_an_archive_on_the_store_needs_its_credentials_in_the_gateway_and_no_volume(
+    helm: Helm, state: str
+) -> None:
+    archive = "s3a://archive/market-spread"
+    storage = {"state": {**STATE, "uri": state}}
+    values = {"gateway": {"archiveDirectory": archive}, "storage": storage}
+    found = helm.objects("market-spread", values)
+    gateway = pod_spec(found, "gateway")
+    assert f"--archive={archive}" in gateway["containers"][0]["args"]
+    with_state = environment(driver_spec(objects(helm, "market-spread")))
+    assert environment(gateway) == with_state
+    assert environment(driver_spec(found)) == (with_state if state else {})

@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from tests.gateway.log.test_archive import Written
+from tests.helpers import PATIENCE_S
 from wallaroo.gateway import archiver as archiver_module
 from wallaroo.gateway.archiver import Archiver
 
@@ -26,7 +27,7 @@ def written(tmp_path: Path) -> Iterator[Written]:
 
 async def until(is_so: Callable[[], bool]) -> None:
     """Let the loop run until something is so."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not is_so():
             await asyncio.sleep(0.01)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+from io import BytesIO
 
 import pytest
 
@@ -33,6 +35,8 @@ def test_objects_are_written_read_listed_and_deleted(folder: ObjectPath) -> None
     assert (folder / "offsets" / "1").stat().st_mtime > 1_600_000_000
     with on_disk(folder / "offsets" / "1") as copy:
         assert copy.read_bytes() == b"other"
+    (folder / "offsets" / "1.gz").write_bytes(b"as it is")
+    assert (folder / "offsets" / "1.gz").read_bytes() == b"as it is"
     (folder / "offsets" / "1").unlink()
     (folder / "offsets" / "1").unlink(missing_ok=True)
     assert not (folder / "offsets" / "1").exists()
@@ -91,6 +95,34 @@ def test_a_store_that_refuses_is_told_and_is_no_damage(
             use()
     network.heal()
     assert (folder / "note").read_text() == "text"
+
+
+def test_an_outage_while_an_object_is_read_is_told(folder: ObjectPath, network: Proxy) -> None:
+    (folder / "note").write_bytes(b"text" * 100)
+    with (folder / "note").open("rb", 100) as opened:
+        assert opened.read(8) == b"texttext"
+        network.fail(lambda *_: "ExpiredToken")
+        with pytest.raises(RuntimeFailure, match="the object store refuses"):
+            opened.read()
+        network.heal()
+        assert opened.seek(-4, 2) == opened.tell() == 396
+        assert opened.read() == b"text"
+
+
+def test_a_long_object_that_is_cut_short_has_its_previous_content(
+    folder: ObjectPath, network: Proxy
+) -> None:
+    file, content = folder / "long", os.urandom(25 * 1024**2)
+    file.write_from(BytesIO(b"previous"))
+    network.fail(lambda _, path: "ExpiredToken" if "partNumber=2" in path else None)
+    with pytest.raises(RuntimeFailure, match="the object store refuses"):
+        file.write_from(BytesIO(content))
+    network.heal()
+    assert file.read_bytes() == b"previous"
+    assert len(list((folder / ".parts").iterdir())) == 1
+    file.write_from(BytesIO(content))
+    assert file.read_bytes() == content
+    assert list((folder / ".parts").iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,16 @@ def test_an_endpoint_that_is_no_server_is_refused(monkeypatch: pytest.MonkeyPatc
         endpoint()
 
 
+def test_a_run_is_refused_whose_archive_cannot_be_reached_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://secret@host")
+    refused = called(*RUN, "--archive", "s3a://states/archive")
+    assert refused.returncode == 2
+    assert "'--archive': the environment variable AWS_ENDPOINT_URL_S3 is not" in refused.stderr
+    assert "secret" not in refused.stderr
+
+
 def test_executors_keep_uploads_in_directories_of_their_own(tmp_path: Path) -> None:
     setting = "spark.hadoop.fs.s3a.buffer.dir"
     assert s3.settings_for(STATE, tmp_path)[setting] == f"{tmp_path}/s3"

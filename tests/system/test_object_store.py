@@ -40,7 +40,7 @@ def test_a_call_that_waits_for_the_store_is_logged(monkeypatch: pytest.MonkeyPat
         class Silent:
             """A store that answers once somebody has been told that it has not yet."""
 
-            def open_input_stream(self, _key: str) -> None:
+            def open_input_stream(self, _key: str, **_more: object) -> None:
                 wait_until(lambda: bool(logs))
                 raise FileNotFoundError
 

@@ -186,10 +186,10 @@ repartition is true, and the state is on an object store ({{ $state.uri }}), whe
 {{- if $state.existingClaim }}
 storage.state has both uri and existingClaim: set one of them.
 {{- end -}}
-{{- else -}}
+{{- else if not (include "wallaroo.archiveIsStored" .) -}}
 {{- range $key := list "endpoint" "region" "credentialsSecret" -}}
 {{- if index $state $key }}
-storage.state.{{ $key }} is set, and storage.state.uri, the place on the store, is not: set both.
+storage.state.{{ $key }} is set, and nothing is on an object store: set storage.state.uri or gateway.archiveDirectory to a place there, too.
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -167,7 +167,7 @@ spec:
               valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
             - name: POD_IP
               valueFrom: {fieldRef: {fieldPath: status.podIP}}
-            {{- with include "wallaroo.storeEnv" . }}
+            {{- with include "wallaroo.storeEnv" (list . .Values.storage.state.uri) }}
             {{- . | nindent 12 }}
             {{- end }}
             {{- with $values.extraEnv }}
@@ -289,7 +289,7 @@ spec:
         requests: {ephemeral-storage: {{ . | quote }}}
         limits: {ephemeral-storage: {{ . | quote }}}
       {{- end }}
-      {{- with concat (include "wallaroo.storeEnv" . | fromYamlArray) .Values.executor.extraEnv }}
+      {{- with concat (include "wallaroo.storeEnv" (list . .Values.storage.state.uri) | fromYamlArray) .Values.executor.extraEnv }}
       env:
         {{- toYaml . | nindent 8 }}
       {{- end }}

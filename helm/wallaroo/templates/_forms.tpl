@@ -32,6 +32,9 @@ url:
 stateUri:
   pattern: '^s3a://[a-z0-9][a-z0-9.-]+(/[A-Za-z0-9_~+=@,-][A-Za-z0-9._~+=@,-]*)+/?$'
   expected: a folder of a bucket, such as s3a://states/market-spread
+archive:
+  pattern: '^(/[^\s]*|s3a://[a-z0-9][a-z0-9.-]+(/[A-Za-z0-9_~+=@,-][A-Za-z0-9._~+=@,-]*)+/?)$'
+  expected: a directory, such as /archive/orders, or a folder of a bucket, such as s3a://archive/orders
 storeUrl:
   pattern: '^https?://[^/@?#\s]+/?$'
   expected: the URL of an object store, such as https://s3.example:9000
@@ -121,6 +124,7 @@ resource:
   (list "storage.state.storageClass" "objectName" $values.storage.state.storageClass)
   (list "storage.journal.existingClaim" "objectName" $values.storage.journal.existingClaim)
   (list "storage.state.existingClaim" "objectName" $values.storage.state.existingClaim)
+  (list "gateway.archiveDirectory" "archive" $values.gateway.archiveDirectory)
   (list "storage.state.uri" "stateUri" $values.storage.state.uri)
   (list "storage.state.endpoint" "storeUrl" $values.storage.state.endpoint)
   (list "storage.state.region" "region" $values.storage.state.region)

@@ -144,8 +144,12 @@ spec:
             {{- . | nindent 12 }}
             {{- end }}
           {{- $files := include "wallaroo.kafkaFiles" . }}
-          {{- if or $files $values.extraEnv }}
+          {{- $store := include "wallaroo.storeEnv" (list . (include "wallaroo.archiveIsStored" .)) }}
+          {{- if or $files $store $values.extraEnv }}
           env:
+            {{- with $store }}
+            {{- . | nindent 12 }}
+            {{- end }}
             {{- with $files }}
             - name: WALLAROO_KAFKA_SETTINGS
               value: {{ . }}

@@ -41,7 +41,7 @@ containers:
       - {{ toString . | quote }}
       {{- end }}
     {{- $files := include "wallaroo.kafkaFiles" . }}
-    {{- $store := ternary (include "wallaroo.storeEnv" .) "" $.hasState }}
+    {{- $store := include "wallaroo.storeEnv" (list . (and $.hasState .Values.storage.state.uri)) }}
     {{- if or $files $store $values.extraEnv }}
     env:
       {{- with $store }}

@@ -51,7 +51,7 @@ executor.memoryOverhead is {{ $.Values.executor.memoryOverhead }}: Python needs 
 {{- if and $kept $days (not (float64 $kept)) (float64 $days) }}
 gateway.keepMessagesDays is {{ $days }} and gateway.keepMessagesGiB is 0: nothing is kept for so long. Set gateway.keepMessagesGiB to the most that all of it may take on the volume.
 {{- end -}}
-{{- with .Values.gateway.archiveDirectory -}}
+{{- with ternary "" .Values.gateway.archiveDirectory (eq (include "wallaroo.archiveIsStored" .) "true") -}}
 {{- $archive := . -}}
 {{- $mounted := false -}}
 {{- range $.Values.gateway.extraVolumeMounts -}}

@@ -19,10 +19,15 @@
 {{ end -}}
 {{- end }}
 
-{{/* Environment variables with the object store; nothing if the state is on a volume. */}}
+{{/* "true" if the archive is on an object store. */}}
+{{- define "wallaroo.archiveIsStored" -}}
+{{- if hasPrefix "s3a://" .Values.gateway.archiveDirectory -}}true{{- end -}}
+{{- end }}
+
+{{/* Environment variables with the object store, for a pod that uses it: list root, whether it does. */}}
 {{- define "wallaroo.storeEnv" -}}
-{{- $state := .Values.storage.state -}}
-{{- if $state.uri -}}
+{{- $state := (index . 0).Values.storage.state -}}
+{{- if index . 1 -}}
 {{- with $state.endpoint -}}
 - name: AWS_ENDPOINT_URL_S3
   value: {{ . | quote }}

@@ -14,7 +14,7 @@ from wallaroo.api.addresses import Address, parse_address
 from wallaroo.errors import UsageError
 from wallaroo.history.moments import Moment
 from wallaroo.observability.logs import parse_levels
-from wallaroo.system.object_store import SCHEME, ObjectPath
+from wallaroo.system.object_store import SCHEME, ObjectPath, endpoint
 
 _MOST = 1_000_000_000
 _NEGATIVE = re.compile(r"-\d")
@@ -47,8 +47,9 @@ class PlaceType(click.Path):
         if self._stores and (found := _S3.match(text)) is not None:
             if found[0] != SCHEME:
                 location = SCHEME + text[found.end() :]
-                self.fail(f"{text!r}: write {location} for state on S3", param, ctx)
+                self.fail(f"{text!r}: write {location} for a folder on S3", param, ctx)
             try:
+                endpoint()
                 return ObjectPath.at(text)
             except UsageError as error:
                 self.fail(str(error), param, ctx)
@@ -60,7 +61,7 @@ class PlaceType(click.Path):
 
 FILE = PlaceType(dir_okay=False)
 """A file."""
-STATE_PLACE = PlaceType(file_okay=False, stores=True)
+PLACE = PlaceType(file_okay=False, stores=True)
 """A directory, or a folder of an object store."""
 
 

@@ -13,8 +13,8 @@ from wallaroo.cli.option_types import (
     ADDRESS,
     FILE,
     LEVELS,
+    PLACE,
     SETTING,
-    STATE_PLACE,
     NumberType,
     PlaceType,
     on_this_machine,
@@ -46,7 +46,7 @@ LOG_LEVEL = Option(
 )
 STATE_DIR = Option(
     "--state-dir",
-    type=STATE_PLACE,
+    type=PLACE,
     callback=on_this_machine,
     help="State directory of the application, which resumes where it stopped when it is "
     "started with the same directory. `run`, `driver`, `check`, `state show`, `state export` and "
@@ -57,12 +57,12 @@ STATE_DIR_OF_APP = STATE_DIR.but(
 )
 READ_ARCHIVE = click.option(
     "--archive",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Also read what `--archive` of the run has moved to this directory.",
+    type=PlaceType(exists=True, file_okay=False, stores=True),
+    help="Also read what `--archive` of the run has moved to this directory, or s3a://BUCKET/FOLDER.",
 )
 SNAPSHOT = Option(
     "--snapshot",
-    type=STATE_PLACE,
+    type=PLACE,
     help="A snapshot of the state directory, from `wallaroo snapshot`, or that directory itself: "
     "begin with the state as of its checkpoint, and with the messages after it.",
 )
@@ -260,10 +260,11 @@ JOURNAL_LIMITS = Options(
     ),
     archive=Option(
         "--archive",
-        type=PlaceType(file_okay=False),
+        type=PLACE,
         metavar="DIR",
-        help="Directory to which the part of the log is moved that is neither needed nor kept any "
-        "more, compressed; it is not made. While it is missing, full or slow, 1 GiB waits for it.",
+        help="Directory, or s3a://BUCKET/FOLDER on an object store, to which the part of the log "
+        "is moved that is neither needed nor kept any more, compressed; it is not made. While it "
+        "is missing, full or slow, 1 GiB waits for it.",
     ),
 )
 DEAD_LETTER_LIMITS = Options(

@@ -26,7 +26,7 @@ class Archiver:
 
     Args:
         directory: The directory of the log.
-        archive: The directory to which segments are moved; it may be missing at times.
+        archive: Where segments are moved to, which may be away at times.
     """
 
     def __init__(self, directory: Path, archive: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import io
 import os
 import re
 import shutil
@@ -14,9 +15,9 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, wait
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path, PosixPath
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Self, TypeGuard, TypeVar
 
 import structlog
 
@@ -24,6 +25,7 @@ from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.binding import MAX_PORT
 
 if TYPE_CHECKING:
+    from pyarrow import NativeFile
     from pyarrow.fs import FileInfo, S3FileSystem
 
 SCHEME = "s3a://"
@@ -33,6 +35,10 @@ _ENDPOINT = re.compile(r"https?://(\[[0-9a-fA-F:]+\]|[^/@?#:\[\]]+)(?::([0-9]{1,
 _REFUSALS = ("HTTP status 403", "ACCESS_DENIED", "INVALID_ACCESS_KEY", "INVALID_CLIENT_TOKEN")
 """Parts of what the SDK says where credentials are missing, wrong, or permit too little."""
 _PIECE = 8 * 1024**2
+_READ_BYTES = 1024**2
+"""Bytes that a request reads of an open object, unless its reader says how many."""
+_PARTS = ".parts"
+"""Folder with the objects that are not whole yet, beside those that they become."""
 _ATTEMPTS, _REQUEST_S = 5, 30.0
 """Attempts of a request, and seconds until one counts as failed."""
 _CHECK_S = 5.0
@@ -105,26 +111,56 @@ class ObjectPath(PosixPath):
             raise FileNotFoundError(2, "No such object", str(self))
         return os.stat_result((*[0] * 6, info.size or 0, *[info.mtime.timestamp()] * 3))
 
-    def open(self, *_: Any, **_options: Any) -> Any:
-        """Open the object to read its bytes."""
-        return self._asked(lambda: filesystem().open_input_file(self.key))
+    def open(self, mode: str = "r", buffering: int = -1, *_: Any, **_options: Any) -> Any:  # noqa: ARG002
+        """Open the object to read its bytes, so many with each request."""
+        opened = self.asked(lambda: filesystem().open_input_file(self.key))
+        return io.BufferedReader(_Opened(self, opened), max(buffering, 0) or _READ_BYTES)
 
     def read_bytes(self) -> bytes:
         """The content of the object."""
-        return self._asked(lambda: _content(filesystem(), self.key))
+        return self.asked(lambda: _content(filesystem(), self.key))
 
     def read_text(self, *_: Any, **_options: Any) -> str:
         """The content of the object, as text."""
         return self.read_bytes().decode()
 
     def write_bytes(self, data: Any) -> int:
-        """Replace the object; it has its previous content if that fails."""
-        self._asked(lambda: _replace(filesystem(), self.key, data))
+        """Replace the object; it has its previous content if that fails.
+
+        Longer data than some MiB is for `write_from`.
+        """
+        self.asked(lambda: _replace(filesystem(), self.key, data))
         return len(data)
 
     def write_text(self, data: str, *_: Any, **_options: Any) -> int:
         """Replace the object."""
         return self.write_bytes(data.encode())
+
+    def write_from(self, source: BinaryIO) -> None:
+        """Replace the object by what is in a file, from its position on, however much that is.
+
+        It is written under another name first: a long object is sent in parts, and if one fails,
+        the stream makes an object of those before. Of two that write it at once, one may fail.
+
+        Raises:
+            RuntimeFailure: The store refuses a request, or does not answer. The object has its
+                previous content.
+        """
+        for left in (self.parent / _PARTS).glob(f"{self.name}-*"):  # a kill has cut it short
+            left.unlink(missing_ok=True)
+        part, size = self.parent / _PARTS / f"{self.name}-{os.urandom(8).hex()}", 0
+        opened: NativeFile = part.asked(
+            lambda: filesystem().open_output_stream(part.key, compression=None)
+        )
+        try:
+            while piece := source.read(_PIECE):
+                size += part.asked(partial(opened.write, piece))
+        finally:
+            part.asked(opened.close)
+        self.asked(lambda: filesystem().move(part.key, self.key))
+        if (found := self.stat().st_size) != size:
+            msg = f"{self} has {found:,} bytes after {size:,} were written"
+            raise RuntimeFailure(msg)
 
     def check_store(self) -> None:
         """Write the object and read it, in one attempt each, to see whether the store serves.
@@ -134,13 +170,13 @@ class ObjectPath(PosixPath):
         """
         store = filesystem(_CHECK_S, 1)
         content = b"written and read to see whether the store serves"
-        self._asked(lambda: _replace(store, self.key, content))
-        self._asked(lambda: _content(store, self.key))
+        self.asked(lambda: _replace(store, self.key, content))
+        self.asked(lambda: _content(store, self.key))
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete the object."""
         with contextlib.suppress(*[FileNotFoundError] * missing_ok):
-            self._asked(lambda: filesystem().delete_file(self.key))
+            self.asked(lambda: filesystem().delete_file(self.key))
 
     def iterdir(self) -> Generator[Self]:
         """What is directly below."""
@@ -154,7 +190,7 @@ class ObjectPath(PosixPath):
         while len(wanted) > 1 and not set(wanted[0]) & set("*?["):
             start = start / wanted.pop(0)
         below = FileSelector(start.key, allow_not_found=True, recursive=len(wanted) > 1)
-        found: list[FileInfo] = self._asked(lambda: filesystem().get_file_info(below))
+        found: list[FileInfo] = self.asked(lambda: filesystem().get_file_info(below))
         for info in sorted(found, key=lambda info: info.path):
             names = info.path.removeprefix(f"{start.key}/").split("/")
             if len(names) == len(wanted) and all(map(fnmatchcase, names, wanted)):
@@ -169,10 +205,10 @@ class ObjectPath(PosixPath):
         """What there is; None if there is nothing."""
         from pyarrow.fs import FileType
 
-        info: FileInfo = self._asked(lambda: filesystem().get_file_info(self.key))
+        info: FileInfo = self.asked(lambda: filesystem().get_file_info(self.key))
         return None if info.type == FileType.NotFound else info
 
-    def _asked(self, request: Callable[[], _T]) -> _T:
+    def asked(self, request: Callable[[], _T]) -> _T:
         """What the store answers to *request*, which Ctrl-C does not wait for.
 
         Failures of the store are raised as what they are, and not as damage to a file.
@@ -220,13 +256,39 @@ class ObjectPath(PosixPath):
         return f"{self} cannot be reached: {error}{named}"
 
 
+class _Opened(io.RawIOBase):
+    """An open object, whose failures are raised as those of other calls."""
+
+    def __init__(self, path: ObjectPath, opened: NativeFile) -> None:
+        self._path, self._file = path, opened
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        # after Ctrl-C, the request goes on, and may not write to a buffer that is freed
+        found = self._path.asked(lambda: self._file.read(len(buffer)))
+        buffer[: len(found)] = found
+        return len(found)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
 def _content(store: S3FileSystem, key: str) -> bytes:
-    with store.open_input_stream(key) as opened:
+    with store.open_input_stream(key, compression=None) as opened:
         return bytes(opened.read())
 
 
 def _replace(store: S3FileSystem, key: str, data: Any) -> None:
-    with store.open_output_stream(key) as opened:
+    with store.open_output_stream(key, compression=None) as opened:
         opened.write(data)
 
 

@@ -374,7 +374,9 @@ def test_the_process_tells_what_is_wrong_and_that_it_goes_on(
     monkeypatch.setattr(
         "builtins.print", lambda line, **_more: told.append(json.loads(line)["problem"])
     )
-    thread = threading.Thread(target=archiving.main, args=(written.directory, written.archive))
+    thread = threading.Thread(
+        target=archiving.main, args=(written.directory, written.archive, archiving.Report())
+    )
     thread.start()
     wait_until(lambda: len(told) == 1, "the problem")
     (tmp_path / "elsewhere").rename(written.archive)

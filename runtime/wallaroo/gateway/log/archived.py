@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from zlib import crc32
 
@@ -11,6 +11,7 @@ from wallaroo.errors import DamagedFile
 from wallaroo.gateway.log.archive import REMEDY, archived, extracted, head_of
 from wallaroo.gateway.log.records import ANY, Extent, Walk
 from wallaroo.gateway.log.segments import HEAD_BYTES, Head
+from wallaroo.system.object_store import is_stored
 
 
 class _Extracting:
@@ -57,7 +58,10 @@ class ArchivedSegment:
 
 
 def archived_before(
-    following: Head, archive: Path, stack: contextlib.ExitStack
+    following: Head,
+    archive: Path,
+    reaches: Callable[[ArchivedSegment], bool] | None,
+    stack: contextlib.ExitStack,
 ) -> tuple[list[ArchivedSegment], str | None]:
     """The segments in an *archive* that are before another one, from the oldest one on.
 
@@ -65,7 +69,8 @@ def archived_before(
 
     Args:
         following: Head of the segment behind them.
-        archive: The directory.
+        archive: The directory, or folder of an object store.
+        reaches: Whether nothing is needed that is older than a segment; None if all is needed.
         stack: Closes what is opened.
 
     Raises:
@@ -73,12 +78,19 @@ def archived_before(
     """
     files, extracting = archived(archive, following.name), _Extracting(stack)
     found: list[ArchivedSegment] = []
+    look_at = 1
     while following.previous:
         before = _before(following, files.get(following.previous, ()))
         if before is None:
             break
         file, following = before
         found.insert(0, ArchivedSegment(file, following.first, extracting))
+        if reaches is not None and len(found) == look_at:  # all of it is read for that
+            if reaches(found[0]):
+                return found, None
+            look_at *= 2
+    if following.previous and not files and is_stored(archive):  # a directory would be there
+        return found, f"all before record {following.first}: it has no file of this log"
     unused = sum(len(files[first]) for first in files if first < following.first)
     if not following.previous or not unused:
         return found, None

@@ -16,10 +16,14 @@ import select
 import signal
 import sys
 from pathlib import Path
+from typing import Any, NoReturn
 
-from wallaroo.errors import reason_of
+import structlog
+
+from wallaroo.errors import RuntimeFailure, reason_of
 from wallaroo.gateway.log.archive import archive
 from wallaroo.gateway.log.segments import leaving_files
+from wallaroo.system.object_store import SCHEME, ObjectPath, is_stored
 
 _LOOK_S = 1.0
 """Seconds until it looks again for a segment."""
@@ -27,6 +31,25 @@ _RETRY_S = 5.0
 """Seconds until it tries again what has failed."""
 _MOST_BUSY = 10
 """Looks until it tells that another process is archiving, as it may hang for an archive."""
+
+
+class Report:
+    """Prints what keeps the process from going on, whenever that changes."""
+
+    def __init__(self) -> None:
+        self._problem: str | None = None
+
+    def note(self, problem: str | None) -> None:
+        """Note a problem; None if there is none."""
+        if problem != self._problem:
+            self._problem = problem
+            print(json.dumps({"problem": problem}), flush=True)
+
+    def note_event(self, _logger: Any, _method: str, event: structlog.typing.EventDict) -> NoReturn:
+        """Note that a call waits, which is logged, unless it is known why; for structlog."""
+        if self._problem is None:
+            self.note(event["event"])
+        raise structlog.DropEvent
 
 
 def archive_oldest(log: Path, directory: Path) -> bool:
@@ -37,8 +60,9 @@ def archive_oldest(log: Path, directory: Path) -> bool:
 
     Raises:
         OSError: The archive cannot be written.
+        RuntimeFailure: The object store refuses a request, or does not answer.
     """
-    if not directory.is_dir():
+    if not is_stored(directory) and not directory.is_dir():
         msg = f"{directory} is not there"
         raise OSError(msg)
     for _, file in leaving_files(os.listdir(log), log):  # noqa: PTH208 - names are what is wanted
@@ -54,33 +78,35 @@ def archive_oldest(log: Path, directory: Path) -> bool:
     return False
 
 
-def main(log: Path, directory: Path) -> None:
+def main(log: Path, directory: Path, report: Report) -> None:
     """Archive segments until standard input ends."""
     os.nice(19)
-    problem: str | None = None
     busy = 0
     lock = os.open(log, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     while True:
-        found, wait_s = problem, 0.0
+        wait_s = 0.0
         try:
             # one of a gateway that was killed may be about to end
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not archive_oldest(log, directory):
                 wait_s = _LOOK_S
-            found = None
+            report.note(None)
         except BlockingIOError:
             busy, wait_s = busy + 1, _LOOK_S
             if busy > _MOST_BUSY:
-                found = "the process of an earlier gateway has not ended"
-        except OSError as error:
-            found, wait_s = reason_of(error), _RETRY_S
-        if found != problem:
-            problem = found
-            print(json.dumps({"problem": problem}), flush=True)
+                report.note("the process of an earlier gateway has not ended")
+        except (OSError, RuntimeFailure) as error:
+            report.note(reason_of(error))
+            wait_s = _RETRY_S
         if select.select([sys.stdin], [], [], wait_s)[0]:
             return
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # removes what it has begun
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    to, told = sys.argv[2], Report()
+    structlog.configure([told.note_event])
+    if to.startswith(SCHEME):  # SIGTERM ends it even if it waits for the store
+        main(Path(sys.argv[1]), ObjectPath.at(to), told)
+    else:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # removes what it has begun
+        main(Path(sys.argv[1]), Path(to), told)

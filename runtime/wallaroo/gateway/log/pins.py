@@ -92,8 +92,8 @@ def released_before(
     Args:
         following: The segment behind them.
         directory: The directory of the log.
-        archive: The directory with those that are archived, which is not read unless the others
-            begin too late; None for nowhere.
+        archive: Where those are that are archived, which is not read unless the others begin too
+            late; None for nowhere.
         reaches: Whether nothing is needed that is older than a segment, as is then so of all older
             ones; None if all is needed.
         disk: The disk.
@@ -109,7 +109,7 @@ def released_before(
     if archive is not None and (reaches is None or not reaches(segments[0])):
         head = _head_of(disk, segments[0])  # what is archived meanwhile is there by now
         if head is not None:
-            older, missing = archived_before(head, archive, stack)
+            older, missing = archived_before(head, archive, reaches, stack)
             segments = [*older, *segments]
     late = 0
     if reaches is not None:
