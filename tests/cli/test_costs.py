@@ -121,9 +121,18 @@ def test_dead_letters_of_the_old_code_count_where_they_are_made(
     done = call("rehearse", code("new", 3, 1), state_dir, "--baseline", old)
     assert done.exit_code == 0, done.output
     *_, count, encoder, total = done.stdout.splitlines()
+    told = "the old code makes 5 dead letters more, for which later steps take no time"
+    assert done.stdout.splitlines()[len(ALL_THE_SAME)] == told
     assert count.split() == ["Count", "Word", "-", "-", "-", "0.00", "0.00", "0.00", "-"]
     assert encoder.split() == ["encoder", "-", "-", "-", "1.25", "1.25", "1.25", "-"]
     assert total.split() == ["total", "2.00", "2.00", "2.00", "4.25", "4.25", "4.25", "2.12"]
+
+
+def test_a_source_that_the_old_code_lacks_is_named(state_dir: Path, code: Code) -> None:
+    old = code("old", 2, 4, ('"Split and Count"', '"Split"'))
+    done = call("rehearse", code("new", 3, 1), state_dir, "--baseline", old)
+    told = "the old code has not run 4 messages: it lacks the source 'Split and Count'"
+    assert done.stdout.splitlines()[len(ALL_THE_SAME)] == told
 
 
 def test_old_code_that_ends_its_process_leaves_the_comparison_and_earlier_times(

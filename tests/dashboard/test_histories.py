@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +28,12 @@ time.sleep(600)
 """
 EATS = """
 bytearray(3 << 30)
+"""
+STARTS = """
+import os
+import subprocess
+
+subprocess.Popen(["sleep", "600"], stderr=int(os.environ["HELD"]))
 """
 
 
@@ -145,6 +154,21 @@ def test_what_takes_too_long_is_ended(
     answer = run(viewer)
     told = "it takes longer than 1 s: call the command in a terminal"
     assert (answer.status, answer.text) == (503, told)
+
+
+def test_what_it_has_started_ends_with_it(
+    feed: Feed, viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_code(feed, tmp_path, f"{STARTS}\nraise ValueError")
+    ended, held = os.pipe()
+    os.set_inheritable(held, True)
+    inherited = functools.partial(subprocess.Popen, close_fds=False)
+    monkeypatch.setattr(subprocess, "Popen", inherited)
+    monkeypatch.setenv("HELD", str(held))
+    assert "ValueError" in run(viewer).text
+    os.close(held)
+    with os.fdopen(ended, "rb") as reading:
+        assert reading.read() == b""  # nobody holds the other end any more
 
 
 def test_what_needs_too_much_memory_fails(feed: Feed, viewer: Viewer, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Cluster:
     def commands(self) -> list[int]:
         """The commands that run for the gateway."""
         below = processes_below(self.gateway.process.pid)
-        return [pid for pid, command in below.items() if "wallaroo explain" in command]
+        return [pid for pid, command in below.items() if " explain " in command]
 
 
 @pytest.fixture
@@ -107,6 +107,17 @@ def test_one_is_made_at_a_time_and_ends_with_the_gateway(cluster: Cluster) -> No
     assert [(one.status, "is stopping: try again" in one.text) for one in answers] == [(503, True)]
     away = cluster.history("z")
     assert (away.status, away.text) == (503, "gateway call 'history' failed: Connection refused")
+
+
+def test_it_ends_with_a_gateway_that_is_killed(cluster: Cluster, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    code = f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(600)"
+    cluster.code.write_text(code)
+    threading.Thread(target=lambda: cluster.history("z"), daemon=True).start()
+    wait_until(begun.exists, "the command")
+    (command,) = cluster.commands()
+    cluster.gateway.process.kill()
+    wait_until(lambda: not Path(f"/proc/{command}").exists(), "the end of the command")
 
 
 def test_memory_runs_out_in_the_command_and_not_in_the_gateway(cluster: Cluster) -> None:

@@ -60,13 +60,19 @@ def rehearsal_beside(
     return Rehearsal(application, records, beginning, baseline.times)
 
 
-def cost_lines(baseline: Baseline | None) -> Iterator[str]:
-    """What both take, by step, and why the old code has ended early if it has; nothing for None."""
+def cost_lines(baseline: Baseline | None, rehearsal: Rehearsal) -> Iterator[str]:
+    """What both take, by step, and what the old code has not run; nothing if there is none."""
     if baseline is None:
         return
     turns = baseline.turns
     if baseline.problem is not None:
         yield f"the old code ended early: {baseline.problem}"
+    if (more := baseline.dead_letters - rehearsal.dead_letters) > 0:
+        made = counted(more, "dead letter")
+        yield f"the old code makes {made} more, for which later steps take no time"
+    for source, count in baseline.unread.items():
+        messages = counted(count, "message")
+        yield f"the old code has not run {messages}: it lacks the source {source!r}"
     if not turns:
         return
     messages = counted(sum(turn.messages for turn in turns), "message")

@@ -73,7 +73,7 @@ def rehearse(
             since = "" if beginning is None else " after the state to begin with"
             msg = f"the log in {directory} has no message that was processed{since}"
             raise UsageError(msg)
-        for line in (*comparison_lines(rehearsal), *cost_lines(baseline)):
+        for line in (*comparison_lines(rehearsal), *cost_lines(baseline, rehearsal)):
             click.echo(printable(line), file=out)
     if rehearsal.differing_names() - set(expected):
         click.get_current_context().exit(1)

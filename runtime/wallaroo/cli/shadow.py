@@ -133,7 +133,7 @@ def shadow(
             live.end()
         if failure is None or rehearsal.messages:
             rehearsal.compare()
-            for line in (*comparison_lines(rehearsal), *cost_lines(baseline)):
+            for line in (*comparison_lines(rehearsal), *cost_lines(baseline, rehearsal)):
                 click.echo(printable(line), file=out)
             if live.is_behind:
                 click.echo(f"not up to date: {live.behind} when it ended", file=out)

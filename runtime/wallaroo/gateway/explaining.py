@@ -38,6 +38,14 @@ _MOST_SHOWN = 1024**2
 _MOST_NOTES = 4096
 """Bytes that are shown of its notes, the last ones."""
 _LOWEST_PRIORITY = 19
+_CALL = """
+from wallaroo.system.lifeline import die_with_starter, end_group_with_leader
+end_group_with_leader()
+die_with_starter()
+from wallaroo_command import main
+main()
+"""
+"""Calls the command so that it ends with its starter, and what it starts ends with it."""
 _ELSEWHERE = "call the command in a terminal"
 _PLAIN = re.compile(r"([^\"$`\\!]|\\\w)*")
 """What a shell takes as it is between double quotes."""
@@ -168,11 +176,11 @@ class Explainer:
     def _run(self, arguments: Sequence[str]) -> dict[str, str]:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as notes:
             self._process = process = subprocess.Popen(
-                [sys.executable, "-m", "wallaroo", *arguments],
+                [sys.executable, "-c", _CALL, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=notes,
-                start_new_session=True,  # what it starts ends with it
+                start_new_session=True,
             )
             code = None
             try:

@@ -57,6 +57,8 @@ class Baseline:
     Attributes:
         times: Those of the new code.
         turns: What both have taken for one part of the messages after the other.
+        dead_letters: How many the old code has made.
+        unread: How many messages it has not run, by the name of their source, which it lacks.
         problem: Why the old code has ended early; None if it has not.
 
     Raises:
@@ -66,6 +68,8 @@ class Baseline:
     def __init__(self, connection: Connection, times: StepTimes) -> None:
         self.times = times
         self.turns: list[Turn] = []
+        self.dead_letters = 0
+        self.unread: dict[str, int] = {}
         self.problem: str | None = None
         self._connection = connection
         self._waiting: list[Record] = []
@@ -117,7 +121,7 @@ class Baseline:
         if self.problem is None:
             self._ask(waiting)
         if self.problem is None and (answer := self._answer()) is not None:
-            messages, steps = answer
+            messages, steps, self.dead_letters, self.unread = answer
             old = Counter({(pipeline, step): ns for pipeline, step, ns in steps})
             turn = Turn(max(messages, taken[0]), old, Counter(taken[1]))
             self._turn = self._turn.add(turn)
@@ -192,10 +196,12 @@ def _be(
             while True:
                 yield from connection.recv()
                 messages, steps = times.taken()
-                answer([messages, [[*step, ns] for step, ns in steps.items()]])
+                spent = [[*step, ns] for step, ns in steps.items()]
+                answer([messages, spent, rehearsal.dead_letters, rehearsal.unread])
 
         with limited_calls(limit_s):
-            for _ in Rehearsal(application, records(), beginning, times):
+            rehearsal = Rehearsal(application, records(), beginning, times)
+            for _ in rehearsal:
                 pass
     except WallarooError as error:
         answer(None, str(error))

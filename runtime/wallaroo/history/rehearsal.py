@@ -186,9 +186,14 @@ class Rehearsal:
         return self._replay.rerun.unread
 
     @property
+    def dead_letters(self) -> int:
+        """How many dead letters the other code makes in all."""
+        return self._replay.rerun.dead_letters
+
+    @property
     def new_letters(self) -> int:
         """How many dead letters the other code makes, where `letters` counts."""
-        return self._replay.rerun.dead_letters - self._letters_before
+        return self.dead_letters - self._letters_before
 
     @property
     def others(self) -> dict[str, int]:

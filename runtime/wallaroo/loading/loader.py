@@ -109,6 +109,7 @@ class ApplicationRef:
         """
         with _lock, _told_if_slow(self.app):
             self._check()
+            directory = self.directory  # before code of the application goes to another one
             # as on the first worker of a Wallaroo cluster: some applications read it
             arguments.ARGS = ("wallaroo", *self.args, "--cluster-initializer")
             wallaroo._ARGS = arguments.ARGS  # noqa: SLF001
@@ -118,7 +119,7 @@ class ApplicationRef:
                 msg = f"{module.__file__} has no function application_setup(args)"
                 raise ApplicationError(msg)
             _check_parameters(setup)
-            with _current_directory(self.directory):
+            with _current_directory(directory):
                 try:
                     declared = setup(list(self.args))
                 except WallarooError:
@@ -127,7 +128,7 @@ class ApplicationRef:
                     pass_interrupt(error)
                     if _is_done(error):
                         raise
-                    msg = f"application_setup raised {_describe_error(error, self.directory)}"
+                    msg = f"application_setup raised {_describe_error(error, directory)}"
                     raise ApplicationError(msg) from error
             return resolve(declared, self.max_frame, _serialization(module), place_of(setup))
 
