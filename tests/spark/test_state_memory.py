@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import tempfile
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -53,10 +54,9 @@ def test_entities_in_local_stores_survive_kills_and_the_end_of_the_option(tmp_pa
 
 
 @pytest.fixture
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The directory for temporary files, on a small disk of its own."""
-    place = tmp_path / "scratch"
-    place.mkdir()
+def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory for temporary files, on a small disk of its own; its path is short enough."""
+    place = Path(tempfile.mkdtemp())
     mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)]
     try:
         subprocess.run(mount, check=True, capture_output=True)
@@ -65,6 +65,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TMPDIR", str(place))
     yield place
     subprocess.run(["umount", "--lazy", str(place)], check=True)
+    place.rmdir()
 
 
 def test_a_run_whose_local_stores_find_no_room_waits_for_it(tmp_path: Path, scratch: Path) -> None:
