@@ -200,12 +200,7 @@ class ChunkRun:
         self._processes.close()
 
     def fail(self, reason: str, **more: bool) -> None:
-        """End it, and let the driver know why, now or when it comes.
-
-        Args:
-            reason: Why.
-            **more: What else is true of the `Failure`.
-        """
+        """End it, and let the driver know why and what *more* is true of it, now or later."""
         if not self._closed:
             self.failure = {"reason": reason, **more}
             if (driver := self._processes.driver) is not None:
