@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -60,9 +61,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
         def _reschedule(self, node: Any) -> None:
             """Give *node* at least two tests: it runs one only once it knows the next one."""
-            super()._reschedule(node)
-            while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            with contextlib.suppress(OSError):  # its process has ended, which comes to be known
                 super()._reschedule(node)
+                while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+                    super()._reschedule(node)
 
         def remove_node(self, node: Any) -> str | None:
             """Give what *node* has not run to others, but not the test in which it ended."""
