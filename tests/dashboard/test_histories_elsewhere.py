@@ -25,7 +25,7 @@ MIB = 1024**2
 
 
 class Cluster:
-    """A gateway in a process of its own, and the dashboard of a driver that lacks its log."""
+    """A gateway in a separate process, and the dashboard of a driver that lacks its log."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Cluster:
         self.dashboard: Dashboard = stack.enter_context(serving(feed, TOKEN))
 
     def history(self, key: str) -> Answer:
-        """What the dashboard answers to who has its token."""
+        """What the dashboard answers to a user with its token."""
         headers = {"Authorization": f"Bearer {TOKEN}"}
         return self.dashboard.viewer.ask(f"/history?key={key}", "POST", None, headers)
 

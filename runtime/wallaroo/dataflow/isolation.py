@@ -28,7 +28,6 @@ import pickle
 import signal
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
@@ -230,9 +229,7 @@ class _Copy:
         self._file.seek(0)
         self._file.truncate()
         kills = MemoryKills()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # the copy has no other threads
-            child = fork_group()
+        child = fork_group()
         if child == 0:
             try:
                 die_with_parent()

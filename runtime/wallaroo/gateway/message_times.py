@@ -20,7 +20,6 @@ import struct
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -78,9 +77,7 @@ def found_elsewhere(application: Application, limit_s: float) -> Iterator[Times]
     for one in (own, other):
         one.settimeout(None)  # whatever user code has set for its own
     running = {index: mmap.mmap(-1, _PROGRESS.size) for index in sources}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # those of the logs do no harm
-        forker = fork_group()
+    forker = fork_group()
     if forker == 0:
         own.close()
         _fork_on_demand(sources, running, limit_s, other)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ _TURN = 200
 _MOST_BYTES = 4 * 1024**2
 """Bytes of records that wait for the old code."""
 _MOST_TURNS = 1_000
-"""Turns that are told apart; when there are more, each two become one."""
+"""Turns that are kept; when there are more, neighbours are merged in pairs."""
 
 
 class Turn(NamedTuple):
@@ -48,7 +47,7 @@ class Turn(NamedTuple):
 
 
 class Baseline:
-    """Old code in a process of its own, which runs the records that new code has run.
+    """Old code in a separate process, which runs the records that new code has run.
 
     Args:
         connection: The connection to the process.
@@ -152,7 +151,7 @@ class Baseline:
 
 @contextmanager
 def baseline_of(load: Callable[[], Application], limit_s: float) -> Generator[Baseline, None, None]:
-    """Load the old code with *load* in a process of its own, until the end of the block.
+    """Load the old code with *load* in a separate process, which ends with the block.
 
     Args:
         load: Loads it.
@@ -163,9 +162,7 @@ def baseline_of(load: Callable[[], Application], limit_s: float) -> Generator[Ba
     """
     times = StepTimes(measured_overhead_ns())
     own, other = Pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # those of the logs do no harm
-        process = fork_group()
+    process = fork_group()
     if process == 0:
         own.close()
         _be(load, limit_s, times, other)

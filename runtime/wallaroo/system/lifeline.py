@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import threading
+import warnings
 
 _PR_SET_PDEATHSIG = 1
 _GRACE_S = 15.0
@@ -52,9 +53,12 @@ def end_group_with_leader() -> None:
 def fork_group() -> int:
     """Fork a process that leads a group, in which all that it starts is; as `os.fork` does.
 
-    What has left the group is not in it any more, such as a daemon.
+    What has left the group is not in it any more, such as a daemon. Python warns of a fork beside
+    threads; those of callers do no harm, and the new process has none.
     """
-    leader = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        leader = os.fork()
     with contextlib.suppress(OSError):  # both do it, and the second too late or for nothing
         os.setpgid(leader, leader)
     return leader

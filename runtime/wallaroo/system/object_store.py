@@ -112,7 +112,7 @@ class ObjectPath(PosixPath):
         return os.stat_result((*[0] * 6, info.size or 0, *[info.mtime.timestamp()] * 3))
 
     def open(self, mode: str = "r", buffering: int = -1, *_: Any, **_options: Any) -> Any:  # noqa: ARG002
-        """Open the object to read its bytes, so many with each request."""
+        """Open the object to read its bytes, *buffering* of them with each request."""
         opened = self.asked(lambda: filesystem().open_input_file(self.key))
         return io.BufferedReader(_Opened(self, opened), max(buffering, 0) or _READ_BYTES)
 
@@ -269,7 +269,7 @@ class _Opened(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        # after Ctrl-C, the request goes on, and may not write to a buffer that is freed
+        # the request outlives Ctrl-C, and must not write to a buffer that has been freed
         found = self._path.asked(lambda: self._file.read(len(buffer)))
         buffer[: len(found)] = found
         return len(found)

@@ -168,7 +168,7 @@ def extracted(file: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _decompressed(file: Path, read_bytes: int) -> Iterator[pyarrow.NativeFile]:
-    """What is in a *file* of an archive, of which so many bytes are read at once."""
+    """The decompressed content of a *file* of an archive, read *read_bytes* at a time."""
     import pyarrow as pa
 
     try:

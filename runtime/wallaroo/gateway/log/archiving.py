@@ -103,10 +103,10 @@ def main(log: Path, directory: Path, report: Report) -> None:
 
 
 if __name__ == "__main__":
-    to, told = sys.argv[2], Report()
-    structlog.configure([told.note_event])
-    if to.startswith(SCHEME):  # SIGTERM ends it even if it waits for the store
-        main(Path(sys.argv[1]), ObjectPath.at(to), told)
+    place, reported = sys.argv[2], Report()
+    structlog.configure([reported.note_event])
+    if place.startswith(SCHEME):  # SIGTERM ends it even if it waits for the store
+        main(Path(sys.argv[1]), ObjectPath.at(place), reported)
     else:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # removes what it has begun
-        main(Path(sys.argv[1]), Path(to), told)
+        main(Path(sys.argv[1]), Path(place), reported)
