@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Sequence
 from datetime import date
@@ -164,6 +165,21 @@ def test_a_text_that_is_a_number_is_both_unless_it_is_meant_as_python_shows_it()
 )
 def test_what_is_no_key_means_itself_alone(text: str) -> None:
     assert list(keys_written(text)) == [text]
+
+
+def test_a_key_is_parsed_again_if_python_fails_because_other_threads_parse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failures = [SystemError("AST constructor recursion depth mismatch (before=36, after=35)")] * 2
+    parse = ast.literal_eval
+
+    def fails_twice(text: str) -> Any:
+        if failures:
+            raise failures.pop()
+        return parse(text)
+
+    monkeypatch.setattr(ast, "literal_eval", fails_twice)
+    assert list(keys_written("12")) == ["12", 12]
 
 
 def test_a_key_is_looked_up_in_all_states_and_says_which_chunk_each_has_seen() -> None:

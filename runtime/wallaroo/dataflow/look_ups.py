@@ -6,6 +6,7 @@ A search is a generator that pauses every few keys, so that its caller can proce
 from __future__ import annotations
 
 import ast
+import contextlib
 import heapq
 import json
 import pickle
@@ -32,6 +33,9 @@ _LITERAL_CHARACTERS = 4_000
 """A longer key is only meant as text."""
 _LITERALS = (str, bytes, int, float, complex, bool, NoneType)
 """Classes of keys that `ast.literal_eval` reads."""
+_PARSES = 3
+"""Times that a text is parsed again after a SystemError, by which Python 3.11 fails now and then if
+another thread parses at the same time (https://github.com/python/cpython/issues/106905)."""
 
 
 class Searches:
@@ -180,12 +184,19 @@ def keys_written(text: str, *, literal: bool = False) -> Iterator[Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the compiler, about what is no literal
-            value = ast.literal_eval(text[len(_SET) : -1] if is_set else text)
+            value = _value(text[len(_SET) : -1] if is_set else text)
         value = frozenset(value) if is_set else value
         hash(value)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return
     yield value
+
+
+def _value(literal: str) -> Any:
+    for _ in range(_PARSES):
+        with contextlib.suppress(SystemError):
+            return ast.literal_eval(literal)
+    return ast.literal_eval(literal)
 
 
 def _is_literal(key: Any) -> bool:
