@@ -690,6 +690,26 @@ def test_snapshots_are_jobs_that_have_both_volumes(helm: Helm) -> None:
     assert [_component(one) for one in required] == ["gateway"]
 
 
+def test_snapshots_of_state_on_a_store_are_stored_there(helm: Helm) -> None:
+    where = {"endpoint": "http://store:9000", "credentialsSecret": "keys"}
+    values = {
+        "snapshots": {"uri": "s3a://backups/words"},
+        "storage": {"state": {"uri": "s3a://states/words", **where}},
+    }
+    objects = helm.objects("word-count", values)
+    (job,) = (o["spec"]["jobTemplate"] for o in objects if o["kind"] == "CronJob")
+    spec = job["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert "--state-dir=s3a://states/words" in container["args"]
+    assert "--to=s3a://backups/words/word-count/$(JOB)" in container["args"]
+    names = [variable["name"] for variable in container["env"]]
+    keys = ["AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
+    assert names == ["JOB", *keys]
+    assert [mount["name"] for mount in container["volumeMounts"]] == ["tmp", "journal"]
+    assert [volume["name"] for volume in spec["volumes"]] == ["tmp", "journal"]
+    assert spec["volumes"][0]["emptyDir"] == {"sizeLimit": "10Gi"}
+
+
 def _component(term: Object) -> str:
     """The component to whose node a term of pod affinity refers."""
     return str(term["labelSelector"]["matchLabels"]["app.kubernetes.io/component"])

@@ -335,8 +335,8 @@ IN_A_SENTENCE: list[tuple[dict[str, Any], str]] = [
         "there are no snapshots without snapshots.claim",
     ),
     (
-        {"snapshots": {"claim": "backups"}, "storage": {"state": {"uri": "s3a://states/words"}}},
-        "snapshots.claim is set, and the state is on an object store",
+        {"snapshots": {"claim": "backups", "uri": "s3a://backups/words"}},
+        "snapshots has both claim and uri: set one of them",
     ),
     (
         {

@@ -69,7 +69,10 @@ def test_requests_are_repeated(folder: ObjectPath, network: Proxy, fault: str) -
     network.fail(lambda method, _: left.pop() if left and method == "PUT" else None)
     (folder / "note").write_text("text")
     assert network.faults[fault] == 2
+    left += [fault, fault]
+    network.fail(lambda method, _: left.pop() if left and method == "GET" else None)
     assert (folder / "note").read_text() == "text"
+    assert network.faults[fault] == 4
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ class Taken(NamedTuple):
     undelivered: int
 
 
-def take(state: Path, copy: Path) -> Taken:
-    command = ["snapshot", "--state-dir", str(state), "--to", str(copy)]
+def take(state: Path, copy: Path, *app: str) -> Taken:
+    command = ["snapshot", *app, "--state-dir", str(state), "--to", str(copy)]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
     found = TAKEN.search(result.output)
@@ -72,7 +72,7 @@ def take(state: Path, copy: Path) -> Taken:
     return Taken(copy, *(int(part.replace(",", "") or -1) for part in found.groups()))
 
 
-def check_run_of(taken: Taken) -> None:
+def check_run_of(taken: Taken, app: Path = APP) -> None:
     """Run a copy with the messages that it does not have: nothing is lost, nothing doubled.
 
     The outputs of each word follow those that the original had delivered, and these are as many as
@@ -81,7 +81,7 @@ def check_run_of(taken: Taken) -> None:
     accepted = taken.position + taken.waiting
     end = accepted + 300
     delivered = 2 * taken.position - taken.undelivered
-    with Receiver("lines") as receiver, run(APP, receiver, taken.copy) as running:
+    with Receiver("lines") as receiver, run(app, receiver, taken.copy) as running:
         send(running.sources[SOURCE], map(payload, range(accepted, end)))
         lines = receiver.wait_for(2 * end - delivered)
         assert running.stop() == 0

@@ -186,10 +186,10 @@ repartition is true, and the state is on an object store ({{ $state.uri }}), whe
 {{- if $state.existingClaim }}
 storage.state has both uri and existingClaim: set one of them.
 {{- end -}}
-{{- else if not (include "wallaroo.archiveIsStored" .) -}}
+{{- else if not (or (include "wallaroo.archiveIsStored" .) .Values.snapshots.uri) -}}
 {{- range $key := list "endpoint" "region" "credentialsSecret" -}}
 {{- if index $state $key }}
-storage.state.{{ $key }} is set, and nothing is on an object store: set storage.state.uri or gateway.archiveDirectory to a place there, too.
+storage.state.{{ $key }} is set, and nothing is on an object store: set storage.state.uri, gateway.archiveDirectory or snapshots.uri to a place there, too.
 {{- end -}}
 {{- end -}}
 {{- end -}}

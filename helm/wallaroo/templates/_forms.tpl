@@ -126,6 +126,7 @@ resource:
   (list "storage.state.existingClaim" "objectName" $values.storage.state.existingClaim)
   (list "gateway.archiveDirectory" "archive" $values.gateway.archiveDirectory)
   (list "storage.state.uri" "stateUri" $values.storage.state.uri)
+  (list "snapshots.uri" "stateUri" $values.snapshots.uri)
   (list "storage.state.endpoint" "storeUrl" $values.storage.state.endpoint)
   (list "storage.state.region" "region" $values.storage.state.region)
   (list "storage.state.credentialsSecret" "secretName" $values.storage.state.credentialsSecret)

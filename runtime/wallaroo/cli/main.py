@@ -28,6 +28,7 @@ _COMMANDS = (
         "promote",
         "replay",
         "snapshot",
+        "restore",
         "repartition",
         "warm-up",
     ),

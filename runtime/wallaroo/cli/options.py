@@ -49,8 +49,8 @@ STATE_DIR = Option(
     type=PLACE,
     callback=on_this_machine,
     help="State directory of the application, which resumes where it stopped when it is "
-    "started with the same directory. `run`, `driver`, `check`, `state show`, `state export` and "
-    "`sql` also take s3a://BUCKET/FOLDER, for state on an object store.",
+    "started with the same directory. Commands that do not say that they need a path also take "
+    "s3a://BUCKET/FOLDER, for state on an object store.",
 )
 STATE_DIR_OF_APP = STATE_DIR.but(
     required=False, show_default=".wallaroo/NAME OF THE APPLICATION, beside it"
@@ -67,6 +67,14 @@ SNAPSHOT = Option(
     "begin with the state as of its checkpoint, and with the messages after it.",
 )
 STATE_OF_APP = STATE_DIR_OF_APP.but(callback=None)
+LOG_DIR = Option(
+    "--log-dir",
+    type=PlaceType(file_okay=False),
+    required=False,
+    help="The gateway's directory, with the log and the dead letters, where it is not the state "
+    "directory: on a cluster, and for state on an object store, of which it is otherwise found by "
+    "APP.",
+)
 PARTITIONS = Option(
     "--partitions",
     type=click.IntRange(1),

@@ -30,6 +30,7 @@ from wallaroo.run.state.classes import hints_of_fields, known_states, state_clas
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed, readable_checkpoint
 from wallaroo.run.state.location import default_state_dir, directory_of_log
 from wallaroo.run.user_output import reserved_stdout
+from wallaroo.system.object_store import is_stored
 from wallaroo.wire.records import TICK_SOURCE
 
 log = structlog.get_logger("wallaroo")
@@ -42,10 +43,24 @@ def state_dir_of(app: str | None, state_dir: Path | None) -> Path:
         UsageError: Neither is given, or the application does not exist.
         ApplicationError: It cannot be loaded.
     """
-    if state_dir is not None:
-        return state_dir
+    return state_dir or _default_of(app, "its state directory with --state-dir")
+
+
+def log_dir_of(app: str | None, state: Path, log_dir: Path | None) -> Path:
+    """*log_dir*, or the directory with the log of the *state* of the application *app*.
+
+    Raises:
+        UsageError: The state is on an object store, and neither is given.
+        ApplicationError: The application cannot be loaded.
+    """
+    if log_dir is not None or not is_stored(state):
+        return log_dir or state
+    return _default_of(app, "the directory with its log with --log-dir")
+
+
+def _default_of(app: str | None, otherwise: str) -> Path:
     if app is None:
-        msg = "name the application, or its state directory with --state-dir"
+        msg = f"name the application, or {otherwise}"
         raise UsageError(msg)
     with reserved_stdout():
         application = application_without_addresses(app, ())

@@ -53,3 +53,14 @@ def wait_until_durable(place: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+def sync(directory: Path) -> None:
+    """Wait until everything in *directory* is on disk.
+
+    Raises:
+        OSError: Something in it cannot be opened or synced.
+    """
+    for folder, _, names in os.walk(directory):
+        for name in (*names, "."):
+            wait_until_durable(Path(folder, name))

@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, wait
 from fnmatch import fnmatchcase
@@ -41,6 +42,11 @@ _PARTS = ".parts"
 """Folder with the objects that are not whole yet, beside those that they become."""
 _ATTEMPTS, _REQUEST_S = 5, 30.0
 """Attempts of a request, and seconds until one counts as failed."""
+_UNREAD = "Failed to flush response stream"
+"""What the SDK says, once, if the store refuses to read an object that is shorter than the refusal:
+pyarrow gives it no room for that, so it does not see that it should try again."""
+_PAUSE_S = 0.1
+"""Seconds before such a request is repeated for the first time; twice as long each time."""
 _CHECK_S = 5.0
 """The latter for checks, which are repeated."""
 _TELL_S = 10.0
@@ -109,7 +115,7 @@ class ObjectPath(PosixPath):
         """Size and time of the object; nothing else is set."""
         if (info := self._info()) is None:
             raise FileNotFoundError(2, "No such object", str(self))
-        return os.stat_result((*[0] * 6, info.size or 0, *[info.mtime.timestamp()] * 3))
+        return _stat_of(info)
 
     def open(self, mode: str = "r", buffering: int = -1, *_: Any, **_options: Any) -> Any:  # noqa: ARG002
         """Open the object to read its bytes, *buffering* of them with each request."""
@@ -184,17 +190,18 @@ class ObjectPath(PosixPath):
 
     def glob(self, pattern: Any, **_: Any) -> Generator[Self]:
         """What is below, and matches a *pattern* without `**`."""
-        from pyarrow.fs import FileSelector
-
         wanted, start = str(pattern).split("/"), self
         while len(wanted) > 1 and not set(wanted[0]) & set("*?["):
             start = start / wanted.pop(0)
-        below = FileSelector(start.key, allow_not_found=True, recursive=len(wanted) > 1)
-        found: list[FileInfo] = self.asked(lambda: filesystem().get_file_info(below))
-        for info in sorted(found, key=lambda info: info.path):
-            names = info.path.removeprefix(f"{start.key}/").split("/")
+        for names, _info in _below(start, recursive=len(wanted) > 1):
             if len(names) == len(wanted) and all(map(fnmatchcase, names, wanted)):
                 yield start.joinpath(*names)
+
+    def files(self) -> Iterator[tuple[Self, os.stat_result]]:
+        """All objects below, in order of their names, each with what `stat` would return."""
+        for names, info in _below(self, recursive=True):
+            if info.is_file:
+                yield self.joinpath(*names), _stat_of(info)
 
     @property
     def key(self) -> str:
@@ -203,10 +210,8 @@ class ObjectPath(PosixPath):
 
     def _info(self) -> FileInfo | None:
         """What there is; None if there is nothing."""
-        from pyarrow.fs import FileType
-
         info: FileInfo = self.asked(lambda: filesystem().get_file_info(self.key))
-        return None if info.type == FileType.NotFound else info
+        return None if info.type.name == "NotFound" else info
 
     def asked(self, request: Callable[[], _T]) -> _T:
         """What the store answers to *request*, which Ctrl-C does not wait for.
@@ -220,7 +225,7 @@ class ObjectPath(PosixPath):
 
         def ask() -> None:
             try:
-                answer.set_result(request())
+                answer.set_result(_repeated(request))
             except BaseException as error:
                 answer.set_exception(error)
 
@@ -280,6 +285,31 @@ class _Opened(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+def _stat_of(info: FileInfo) -> os.stat_result:
+    return os.stat_result((*[0] * 6, info.size or 0, *[info.mtime.timestamp()] * 3))
+
+
+def _repeated(request: Callable[[], _T]) -> _T:
+    for attempt in range(_ATTEMPTS - 1):
+        try:
+            return request()
+        except OSError as error:
+            if _UNREAD not in str(error):
+                raise
+            time.sleep(_PAUSE_S * 2**attempt)
+    return request()
+
+
+def _below(folder: ObjectPath, *, recursive: bool) -> Iterator[tuple[list[str], FileInfo]]:
+    """What is below *folder*, in order: the names on the way to it, and what the store says."""
+    from pyarrow.fs import FileSelector
+
+    below = FileSelector(folder.key, allow_not_found=True, recursive=recursive)
+    found: list[FileInfo] = folder.asked(lambda: filesystem().get_file_info(below))
+    for info in sorted(found, key=lambda info: info.path):
+        yield info.path.removeprefix(f"{folder.key}/").split("/"), info
 
 
 def _content(store: S3FileSystem, key: str) -> bytes:

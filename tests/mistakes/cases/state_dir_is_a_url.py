@@ -2,7 +2,7 @@
 # $ wallaroo run application.py --state-dir gs://bucket/state
 # $ wallaroo run application.py --state-dir s3a://bucket
 # $ wallaroo run application.py --state-dir s3://bucket/state
-# $ wallaroo snapshot application.py --state-dir s3a://bucket/state --to copy
+# $ wallaroo repartition application.py --partitions 2 --state-dir s3a://bucket/state
 # $ wallaroo check application.py --state-dir file:///srv/state
 import wallaroo
 from parts import LINES, SINK, built

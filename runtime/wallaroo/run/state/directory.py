@@ -35,8 +35,10 @@ FORMAT = 7
 _LAST_OF_BATCHES = 5
 """The last format that the micro-batch engine had as well."""
 _BUCKETS_PER_PARTITION = 8
+APPLICATION = "application.json"
+"""File with what is fixed."""
 UNFINISHED = "snapshot.lock"
-"""File of a snapshot that is being made, and locked as long as it is."""
+"""File in a snapshot, or a restored one, that is being made, and locked as long as it is."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -108,10 +110,11 @@ def read_fixed(path: Path, *, is_finished: bool = True) -> Fixed:
     Raises:
         UsageError: It is not a state directory, has another format, or is damaged.
     """
-    if is_finished:
+    file = path / APPLICATION
+    exists = file.exists()
+    if is_finished and not (exists and is_stored(path)):  # where it is the last object
         _check_finished(path)
-    file = path / "application.json"
-    if not file.exists():
+    if not exists:
         msg = f"{path} is not a state directory: it contains no {file.name}"
         raise UsageError(msg)
     try:
@@ -138,13 +141,13 @@ def read_fixed(path: Path, *, is_finished: bool = True) -> Fixed:
 
 
 def _check_finished(path: Path) -> None:
-    """Refuse an unfinished snapshot.
+    """Refuse a snapshot, or a restored one, that is not complete.
 
     Raises:
         UsageError: *path* is one.
     """
-    if not is_stored(path) and (path / UNFINISHED).exists():
-        msg = f"{path} is a snapshot that was not finished: take another one"
+    if (path / UNFINISHED).exists():
+        msg = f"{path} is a copy that was not finished: take the snapshot, or restore it, again"
         raise UsageError(msg)
 
 
@@ -227,7 +230,7 @@ class StateDirectory:
     @staticmethod
     def has_state(path: Path) -> bool:
         """Whether *path* is a state directory that an application has used."""
-        return (path / "application.json").exists()
+        return (path / APPLICATION).exists()
 
     def check_repartition(self, partitions: int) -> None:
         """Refuse a number of *partitions* that the state cannot be divided into.
@@ -284,7 +287,7 @@ class StateDirectory:
         log.info("state directory in use", directory=str(self.directory), waits_s=seconds)
 
     def _read_or_write(self, application: str, partitions: int) -> Fixed:
-        file = self.path / "application.json"
+        file = self.path / APPLICATION
         if not file.exists():
             _check_finished(self.path)
             if (self.checkpoint / "metadata").exists():
@@ -297,4 +300,4 @@ class StateDirectory:
         return fixed
 
     def _write(self, fixed: Fixed) -> None:
-        write_durably(self.path / "application.json", sealed(asdict(fixed)))
+        write_durably(self.path / APPLICATION, sealed(asdict(fixed)))

@@ -1,4 +1,7 @@
-"""The files of a checkpoint as of its last commit, kept open so that nobody can remove them."""
+"""The files of a checkpoint as of its last commit, kept open so that nobody can remove them.
+
+Those on an object store cannot be kept open: Spark removes them ten epochs later.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import NamedTuple
 
 from wallaroo.engine.spark.checkpoint.epochs import last_commit, run_of
 from wallaroo.engine.stored import Commit
+from wallaroo.system.object_store import ObjectPath, is_stored
 
 _VERSION = re.compile(r"(\d+)_?[-\w]*\.(?:changelog|zip)")
 """Name of a file of the state store: the version of an epoch is greater by one than its number."""
@@ -31,11 +35,14 @@ class Moment(NamedTuple):
 
 
 class OpenFile(NamedTuple):
-    """An open file."""
+    """A file of a checkpoint."""
 
     name: Path
     """Its path in the checkpoint."""
-    descriptor: int
+    source: int | ObjectPath
+    """Its descriptor; of an object, which cannot be kept open, its path."""
+    status: os.stat_result
+    """Its size and time."""
 
 
 def open_files(checkpoint: Path, moment: Moment) -> Iterator[OpenFile]:
@@ -43,8 +50,15 @@ def open_files(checkpoint: Path, moment: Moment) -> Iterator[OpenFile]:
 
     The query may be running. Its files do not change once they have their names; those that it
     removes meanwhile are of earlier epochs. Later epochs are left out. The caller closes the files.
+    Objects are only listed: they may be gone when the next epochs have ended.
     """
     epoch = -1 if moment.commit is None else moment.commit.epoch
+    if is_stored(checkpoint):
+        for file, status in checkpoint.files():
+            inside = Path(*file.parts[len(checkpoint.parts) :])
+            if not _is_later(inside.parent, inside.name, epoch):
+                yield OpenFile(inside, file, status)
+        return
     # a directory comes before those in it: a snapshot before the tables that it names
     for folder, folders, names in os.walk(checkpoint):
         folders[:] = [name for name in folders if name[0] != "."]
@@ -55,7 +69,7 @@ def open_files(checkpoint: Path, moment: Moment) -> Iterator[OpenFile]:
                     opened = os.open(Path(folder, name), os.O_RDONLY | os.O_CLOEXEC)
                 except FileNotFoundError:
                     continue
-                yield OpenFile(place / name, opened)
+                yield OpenFile(place / name, opened, os.fstat(opened))
 
 
 def _is_later(place: Path, name: str, epoch: int) -> bool:

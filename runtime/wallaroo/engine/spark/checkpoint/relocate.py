@@ -13,8 +13,8 @@ from wallaroo.system.object_store import is_stored
 _PATHS = "stateSchemaFilePaths"
 
 
-def relocate(checkpoint: Path) -> bool:
-    """Adapt *checkpoint* to its present directory; returns whether it was in another one before.
+def relocate(checkpoint: Path, place: Path | None = None) -> bool:
+    """Adapt *checkpoint* to the directory it is in; returns whether it was in another one before.
 
     The only absolute paths in a checkpoint are those of the schemas of its state, in the metadata
     of each stateful operator (`OperatorStateMetadataV2`). Without this, a copy would read the
@@ -22,31 +22,33 @@ def relocate(checkpoint: Path) -> bool:
 
     Args:
         checkpoint: Absolute path of its directory, which need not exist. No query may be running.
+        place: Absolute path of the directory that it is going to be in; None for *checkpoint*.
 
     Raises:
         DamagedFile: Such metadata cannot be read; the message names the file.
     """
     moved = False
     for file in checkpoint.glob("state/*/_metadata/v2/*"):
-        if file.name.isdecimal() and (text := _relocated(file)) is not None:
+        operator = (place or checkpoint) / "state" / file.parents[2].name
+        if file.name.isdecimal() and (text := _relocated(file, operator)) is not None:
             write_durably(file, text)
             moved = True
     return moved
 
 
-def _relocated(file: Path) -> str | None:
-    """Return the adapted metadata of *file*; None if it need not be changed."""
+def _relocated(file: Path, operator: Path) -> str | None:
+    """Metadata of *file* adapted to the directory of its *operator*; None if it is already."""
     try:
-        return _adapted(file.read_text(), file)
+        return _adapted(file.read_text(), operator)
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise damaged(file, error) from error
 
 
-def _adapted(text: str, file: Path) -> str | None:
+def _adapted(text: str, operator: Path) -> str | None:
     version, _, body = text.partition("\n")
     metadata: dict[str, Any] = json.loads(body)
-    schemas = file.parents[2] / "_stateSchema"
-    scheme, moved = "" if is_stored(file) else "file:", False
+    schemas = operator / "_stateSchema"
+    scheme, moved = "" if is_stored(operator) else "file:", False
     for store in metadata["stateStoreInfo"]:
         # file:/…/checkpoint/state/0/_stateSchema/default/0_…, or s3a://…
         places = [

@@ -29,8 +29,8 @@ from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.log.scan import PinnedLog
 from wallaroo.gateway.marks import read_mark
 from wallaroo.gateway.store import Store
-from wallaroo.run.state import snapshot
 from wallaroo.run.state.directory import StateDirectory, read_fixed
+from wallaroo.run.state.snapshots import state_copy
 from wallaroo.system.lockfile import hold
 from wallaroo.wire.records import FailedMessage
 
@@ -179,8 +179,8 @@ def test_the_oldest_snapshots_are_removed_and_nothing_else(
 
 
 def test_a_target_that_cannot_be_is_named(tmp_path: Path, state: Path, store: Store) -> None:
-    url = CliRunner().invoke(main, ["snapshot", f"--state-dir={state}", "--to=s3a://b/x"])
-    assert "'s3a://b/x' is a URL; give a path on this machine" in url.output
+    url = CliRunner().invoke(main, ["snapshot", f"--state-dir={state}", "--to=gs://b/x"])
+    assert "'gs://b/x' is a URL; give a path on this machine" in url.output
     (tmp_path / "file").touch()
     assert f"{tmp_path / 'file'}: " in take(state, tmp_path / "file" / "x").output
     result = take(state, tmp_path / ("n" * 300))
@@ -220,7 +220,7 @@ def test_epochs_that_end_meanwhile_are_left_out(
         shutil.rmtree(checkpoint)
         return found
 
-    monkeypatch.setattr(snapshot, "PinnedLog", Late)
+    monkeypatch.setattr(state_copy, "PinnedLog", Late)
     assert "position 4, epoch 0" in take(state, tmp_path / "copy").output
     check(tmp_path / "copy")
     assert progress_of(tmp_path / "copy" / "checkpoint").chunk == 2
@@ -243,7 +243,7 @@ def test_an_epoch_that_ends_while_files_are_opened_lets_them_be_opened_anew(
                 forget(store, 3)
             return super().extend()
 
-    monkeypatch.setattr(snapshot, "PinnedLog", Early)
+    monkeypatch.setattr(state_copy, "PinnedLog", Early)
     assert "position 3, epoch 1" in take(state, tmp_path / "copy").output
     check(tmp_path / "copy")
 
@@ -301,7 +301,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing(
     tmp_path: Path, state: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(snapshot, "free_bytes", lambda _: 1000)
+        patch.setattr(state_copy, "free_bytes", lambda _: 1000)
         result = take(state, tmp_path / "copy")
         assert f"no snapshot of {state} was made: it takes" in result.output
     with monkeypatch.context() as patch:
@@ -323,16 +323,16 @@ def test_a_command_that_is_killed_leaves_no_copy_and_the_next_one_succeeds(
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from wallaroo.run.state.snapshot import take_snapshot\n"
+        "from wallaroo.run.state.snapshots.snapshot import take_snapshot\n"
         "os.sendfile = lambda *_: os.kill(os.getpid(), 9)\n"
         "take_snapshot(Path(sys.argv[1]), Path(sys.argv[2]))\n"
     )
     command = [sys.executable, "-c", code, str(state), str(tmp_path / "copy")]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert left(tmp_path) == {"state", ".copy.partial"}
-    with pytest.raises(UsageError, match="is a snapshot that was not finished: take another one"):
+    with pytest.raises(UsageError, match="is a copy that was not finished: take the snapshot"):
         StateDirectory(tmp_path / ".copy.partial", "Echo", 2)
-    with pytest.raises(UsageError, match="is a snapshot that was not finished: take another one"):
+    with pytest.raises(UsageError, match="is a copy that was not finished: take the snapshot"):
         read_fixed(tmp_path / ".copy.partial")
     assert take(state, tmp_path / "copy").exit_code == 0
     assert left(tmp_path) == {"state", "copy"}

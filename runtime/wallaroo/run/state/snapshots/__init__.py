@@ -1,0 +1,1 @@
+"""Copies of a state directory that is in use: made, kept, and restored."""

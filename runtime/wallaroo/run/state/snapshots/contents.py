@@ -1,0 +1,55 @@
+"""The contents of a snapshot, as its last file tells them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wallaroo.errors import UsageError
+
+TAKEN = "snapshot.json"
+"""File that only a snapshot has, and only once it is complete."""
+NAMES = "names"
+"""Member of `TAKEN`: the name of the snapshot, and those of the files directly in it."""
+FILES = "files"
+"""Member of `TAKEN` on an object store: bytes and SHA-256 of each object, by its name."""
+
+
+class Snapshot(NamedTuple):
+    """What a snapshot has."""
+
+    position: int
+    """Offset of the first message that is yet to be processed."""
+    epoch: int | None
+    """The last committed epoch of its checkpoint; None if there is none."""
+    covered: int
+    """Offset of the first message that is not in the state of this checkpoint."""
+    waiting: int
+    """Messages that are yet to be processed."""
+    undelivered: int
+    """Outputs that are yet to be delivered."""
+    bytes: int
+    """Bytes of all files."""
+
+
+def read_taken(place: Path) -> dict[str, Any]:
+    """What the snapshot at *place* says of itself.
+
+    Raises:
+        UsageError: It is none, or not a complete one.
+    """
+    try:
+        values: dict[str, Any] = json.loads((place / TAKEN).read_bytes())
+        Snapshot(**{name: values[name] for name in Snapshot._fields})
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        msg = f"{place} is not a complete snapshot, with a {TAKEN}: {type(error).__name__}: {error}"
+        if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            msg = f"{place} is not a snapshot, or not a complete one: it has no {TAKEN}"
+        raise UsageError(msg) from error
+    return values
+
+
+def names_in(directory: Path) -> list[str]:
+    """The names of all files directly in a *directory*, without `TAKEN`."""
+    return sorted(file.name for file in directory.iterdir() if file.name != TAKEN)

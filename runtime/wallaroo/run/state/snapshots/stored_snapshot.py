@@ -1,0 +1,112 @@
+"""A snapshot on an object store: objects with the names of its files, and the last one lists them.
+
+Nothing says which objects belong together but that list, with their checksums. What a command that
+was killed has left is no snapshot; a mark, the first object, says that it can be removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wallaroo.engine.spark.checkpoint.relocate import relocate
+from wallaroo.errors import RuntimeFailure, damaged
+from wallaroo.run.state.directory import APPLICATION, UNFINISHED
+from wallaroo.run.state.snapshots.contents import FILES, TAKEN
+from wallaroo.system.object_store import ObjectPath, is_stored
+
+_WHOLE_BYTES = 4 * 1024**2
+"""Up to which an object is stored by one request."""
+_PIECE_BYTES = 8 * 1024**2
+
+
+def store(directory: Path, target: ObjectPath) -> None:
+    """Store the files of a snapshot in *directory*, which are adapted to their place, at *target*.
+
+    What an unfinished snapshot has left there is removed.
+
+    Raises:
+        RuntimeFailure: The store refuses a request, or does not answer; or another command stores
+            a snapshot there.
+        OSError: A file cannot be read.
+    """
+    mark, ours = target / UNFINISHED, os.urandom(16)
+    remove_objects(target)
+    mark.write_bytes(ours)
+    relocate(directory / "checkpoint", target / "checkpoint")
+    found = {
+        str(file.relative_to(directory)): file
+        for file in sorted(directory.rglob("*"))
+        if file.is_file() and file.name != TAKEN
+    }
+    found[APPLICATION] = found.pop(APPLICATION)  # the last one: without it, there is no state
+    for name, file in found.items():
+        store_file(file, target / name)
+    values = json.loads((directory / TAKEN).read_text())
+    values[FILES] = {name: [file.stat().st_size, _digest(file)] for name, file in found.items()}
+    if not (is_unfinished(target) and mark.read_bytes() == ours):
+        msg = f"another command stores a snapshot in {target}, too: name another place"
+        raise RuntimeFailure(msg)
+    (target / TAKEN).write_text(json.dumps(values))
+    mark.unlink()
+
+
+def is_unfinished(target: Path) -> bool:
+    """Whether there is what a command has left, which has not stored all of a snapshot there."""
+    marked = is_stored(target) and (target / UNFINISHED).exists()
+    return marked and not (target / TAKEN).exists()
+
+
+def store_file(file: Path, target: ObjectPath) -> None:
+    """Store a *file* at *target*.
+
+    Raises:
+        RuntimeFailure: The store refuses a request, or does not answer.
+        OSError: The file cannot be read.
+    """
+    if file.stat().st_size <= _WHOLE_BYTES:
+        target.write_bytes(file.read_bytes())
+        return
+    with file.open("rb") as opened:
+        target.write_from(opened)
+
+
+def fetch_file(source: Path, file: Path, expected: Sequence[Any] | None) -> None:
+    """Copy *source*, an object or a file, to *file*, which is replaced.
+
+    Args:
+        source: What to copy.
+        file: The copy.
+        expected: Bytes and SHA-256 that it must have; None for any.
+
+    Raises:
+        DamagedFile: The source is missing, or is not as it was written; the message names it.
+        RuntimeFailure: The store refuses a request, or does not answer.
+        OSError: The file cannot be written.
+    """
+    digest = hashlib.sha256()
+    try:
+        opened = source.open("rb", _PIECE_BYTES)
+    except FileNotFoundError as error:
+        raise damaged(source, "it is missing") from error
+    with opened, file.open("wb") as out:
+        while piece := opened.read(_PIECE_BYTES):
+            out.write(piece)
+            digest.update(piece)
+    if expected is not None and [file.stat().st_size, digest.hexdigest()] != [*expected]:
+        raise damaged(source, "its size or its checksum is not that of the snapshot")
+
+
+def remove_objects(folder: ObjectPath) -> None:
+    """Remove all objects below *folder*."""
+    for file, _ in folder.files():
+        file.unlink(missing_ok=True)
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
