@@ -157,6 +157,18 @@ class Cluster:
         services = f"/api/v1/namespaces/{self.namespace}/services"
         return self.kubectl("get", "--raw", f"{services}/{name}:{port}/proxy/{path}")
 
+    def wait_for_pod(self, name: str) -> None:
+        """Wait until the containers of a pod have ended, successfully, and remove it."""
+
+        def is_done() -> bool:
+            pod = self.get("pod", name)
+            assert pod is not None
+            assert pod["status"]["phase"] != "Failed", self.kubectl("logs", name)
+            return bool(pod["status"]["phase"] == "Succeeded")
+
+        wait_for(f"the end of {name}", is_done)
+        self.kubectl("delete", "pod", name)
+
     def evict(self, pod: str) -> None:
         """Have a pod leave, as a drain of its node does."""
         version = "v1" if "policy/v1" in self.kubectl("api-versions").split() else "v1beta1"
@@ -267,6 +279,18 @@ class Release:
         """Change it, with the values that it has."""
         chart = str(ROOT / "helm" / self.chart)
         self._call("upgrade", self.name, chart, "--reuse-values", *options)
+
+    def snapshot(self, name: str) -> str:
+        """Make a snapshot, as `kubectl create job --from` does, which knows no v1beta1."""
+        made_from = self.cluster.get("cronjob", f"{self.fullname}-snapshots")
+        assert made_from is not None
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}}
+        self.cluster.apply({**job, "spec": made_from["spec"]["jobTemplate"]["spec"]})
+        kubectl = self.cluster.kubectl
+        kubectl("wait", "--for=condition=complete", "--timeout=240s", f"job/{name}")
+        said = kubectl("logs", f"job/{name}")
+        kubectl("delete", "job", name)
+        return said
 
     def uninstall(self) -> None:
         """Remove it, without waiting for its pods to end."""

@@ -373,33 +373,14 @@ def test_a_release_continues_from_a_snapshot(word_count: Release, word_peer: Pee
         cluster.apply({**claim, "metadata": {"name": name}})
     word_count.upgrade("--set", "snapshots.claim=backups,snapshots.keep=1")
 
-    def snapshot(name: str) -> str:
-        """Make one, as `kubectl create job --from` does, which knows no v1beta1."""
-        made_from = cluster.get("cronjob", f"{word_count.fullname}-snapshots")
-        assert made_from is not None
-        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}}
-        cluster.apply({**job, "spec": made_from["spec"]["jobTemplate"]["spec"]})
-        cluster.kubectl("wait", "--for=condition=complete", "--timeout=240s", f"job/{name}")
-        said = cluster.kubectl("logs", f"job/{name}")
-        cluster.kubectl("delete", "job", name)
-        return said
-
     with Streaming(word_peer):
-        assert "running: position" in snapshot("running")
-    assert "running: removed" in snapshot("settled")
+        assert "running: position" in word_count.snapshot("running")
+    assert "running: removed" in word_count.snapshot("settled")
     assert word_count.problems() == ""
     word_count.uninstall()
     wait_for("everything being gone", lambda: not word_count.left())
     cluster.kubectl("apply", "-f", "-", stdin=shown)
-
-    def restored() -> bool:
-        pod = cluster.get("pod", "restore")
-        assert pod is not None
-        assert pod["status"]["phase"] != "Failed", cluster.kubectl("logs", "restore")
-        return bool(pod["status"]["phase"] == "Succeeded")
-
-    wait_for("the volumes being restored", restored)
-    cluster.kubectl("delete", "pod", "restore")
+    cluster.wait_for_pod("restore")
     volumes = ",".join(f"storage.{one}.existingClaim={one}-2" for one in ("journal", "state"))
     word_count.install("--set", f"outputs[0]={word_peer.address},workers=2,partitions=8,{volumes}")
     word_count.wait_until_ready()

@@ -79,6 +79,52 @@ def test_driver_and_executor_are_deleted_while_messages_stream(
     assert SECRET not in told
 
 
+def test_a_release_continues_from_a_snapshot_on_the_store(
+    release: Release, peer: Peer, store: Server
+) -> None:
+    """Made while messages stream, and restored to another folder, with a journal of its own."""
+    cluster, state = release.cluster, f"s3a://{BUCKET}/restored"
+    release.upgrade("--set", f"snapshots.uri=s3a://{BUCKET}/backups")
+    peer.send(ENDLESS, rate=1000)
+    assert "running: position" in release.snapshot("running")
+    peer.stop()
+    peer.settle()
+    assert ", 0 messages waiting, 0 outputs undelivered" in release.snapshot("settled")
+    container = release.pods("driver")[0]["spec"]["containers"][0]
+    release.uninstall()
+    wait_for("everything being gone", lambda: not release.left())
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "4Gi"}}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec}
+    snapshot = f"s3a://{BUCKET}/backups/{release.fullname}/settled"
+    restoring = {
+        "name": "restore",
+        "image": container["image"],
+        "args": ["restore", snapshot, f"--state-dir={state}", "--log-dir=/journal"],
+        "env": [one for one in container["env"] if one["name"].startswith("AWS_")],
+        "volumeMounts": [{"name": "journal", "mountPath": "/journal"}],
+    }
+    user = {"runAsNonRoot": True, "runAsUser": 185, "runAsGroup": 185, "fsGroup": 185}
+    volume = {"name": "journal", "persistentVolumeClaim": {"claimName": "journal-3"}}
+    pod = {"restartPolicy": "Never", "securityContext": user, "volumes": [volume]}
+    cluster.apply(
+        {**claim, "metadata": {"name": "journal-3"}},
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "restore"},
+            "spec": {**pod, "containers": [restoring]},
+        },
+    )
+    cluster.wait_for_pod("restore")
+    options = f"outputs[0]={peer.address},storage.journal.existingClaim=journal-3"
+    release.install("--set", f"{options},storage.state.uri={state}", "--wait", "--timeout", "240s")
+    peer.send(ENDLESS, rate=1000)
+    peer.wait_until_sent(peer.progress()["sent"] + 5000)
+    peer.stop()
+    peer.settle()
+    assert store.has("restored/owner")
+
+
 def test_uninstall_leaves_the_state(release: Release, store: Server) -> None:
     release.uninstall()
     wait_for("everything being gone", lambda: not release.left())
