@@ -6,10 +6,12 @@ which takes a good part of a second on a busy machine.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
 import sys
+import threading
 
 _INTERRUPTED = 130
 """Exit code of a command that Ctrl-C has ended, as of a shell."""
@@ -36,4 +38,25 @@ def main() -> None:
     gc.enable()
     if interruptible and not runs:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    command()
+    try:
+        command()
+    except SystemExit as ending:
+        _leave_threads(ending.code)
+        raise
+
+
+def _leave_threads(code: object) -> None:
+    """End the process if threads are left that Python would wait for: those of an application.
+
+    One that starts a thread when it is imported would let a command such as `check` never end.
+    """
+    left = [one.name for one in threading.enumerate() if not one.daemon]
+    left.remove(threading.main_thread().name)
+    if not left:
+        return
+    names = ", ".join(map(ascii, left))
+    print(f"Not waiting for threads of the application: {names}", file=sys.stderr)
+    atexit._run_exitfuncs()  # noqa: SLF001 - what Python would do after these threads
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))

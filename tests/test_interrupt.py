@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import PATIENCE_S
+
 _INTERRUPTING = """
 import os, signal, sys
 
@@ -97,3 +99,19 @@ def test_a_simulation_that_is_interrupted_while_messages_flow(
         check=False,
     )
     assert (interrupted.returncode, interrupted.stdout, interrupted.stderr) == (code, "", said)
+
+
+def test_a_command_does_not_wait_for_threads_that_an_application_starts(tmp_path: Path) -> None:
+    code = (
+        "import threading\nthreading.Thread(target=threading.Event().wait, name='poller').start()"
+    )
+    (tmp_path / "application.py").write_text(code)
+    ended = subprocess.run(
+        [sys.executable, "-m", "wallaroo", "check", tmp_path / "application.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("Not waiting for threads of the application: 'poller'\n")
