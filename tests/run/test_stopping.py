@@ -26,7 +26,7 @@ from wallaroo.engine.realtime.pausing import Pause
 from wallaroo.engine.settings import EngineSettings
 from wallaroo.engine.spark.java import _pump
 from wallaroo.errors import RuntimeFailure, UsageError
-from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus
+from wallaroo.gateway.internal_api.status import GatewayStatus, SinkStatus, SourceStatus
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.run import stopping
 from wallaroo.run.background_run import BackgroundRun
@@ -130,8 +130,13 @@ def test_a_stop_with_nothing_left_is_done() -> None:
     assert [event["event"] for event in logged] == ["stopping", "parts end", "stopped"]
 
 
+def waiting(messages: int, undelivered: int = 0) -> GatewayStatus:
+    source = SourceStatus("Votes", "127.0.0.1:7010", accepted=messages, backlog=messages)
+    return replace(STATUS, sources=(source,), backlog=messages, undelivered=undelivered)
+
+
 def test_a_stop_that_takes_too_long_warns_of_what_is_left_and_is_not_done() -> None:
-    done, logged = drained(replace(STATUS, backlog=2, undelivered=3))
+    done, logged = drained(waiting(2, undelivered=3))
     assert not done
     warning = logged[1]
     assert warning["log_level"] == "warning"
@@ -147,11 +152,11 @@ def test_a_stop_that_takes_too_long_warns_of_what_is_left_and_is_not_done() -> N
 
 def test_a_stop_of_a_run_that_cannot_read_its_state_ends_with_the_reason() -> None:
     with pytest.raises(RuntimeFailure, match="bucket 3 is damaged"):
-        drained(replace(STATUS, backlog=2), failure="bucket 3 is damaged")
+        drained(waiting(2), failure="bucket 3 is damaged")
 
 
 def test_a_paused_run_stops_without_processing_what_waits() -> None:
-    done, logged = drained(replace(STATUS, backlog=2), paused=True)
+    done, logged = drained(waiting(2), paused=True)
     assert not done
     paused, stopping, warning, *_, stopped = logged
     assert (paused["event"], stopping["event"]) == ("paused", "stopping")
@@ -169,10 +174,8 @@ def test_a_paused_run_with_nothing_left_stops_as_any_other() -> None:
 def test_what_a_window_that_closes_during_the_stop_sends_is_waited_for_and_counted() -> None:
     said = [
         STATUS,
-        replace(STATUS, backlog=1),  # a window was to close before the engine was held
-        STATUS,
         replace(STATUS, published=8, undelivered=1),  # one closed in the last chunk
-        replace(STATUS, published=8, delivered=5),
+        replace(STATUS, published=8, delivered=5, backlog=1),  # another is to close
     ]
     done: list[str] = []
     engine: Any = SimpleNamespace(
@@ -190,7 +193,7 @@ def test_what_a_window_that_closes_during_the_stop_sends_is_waited_for_and_count
         runner._client = client  # type: ignore[assignment]
         runner._engine, runner._pause = engine, Pause(engine)
         assert runner.drain()
-    assert done == ["hold", "finish", "release", "hold", "finish", "release", "hold", "finish"]
+    assert done == ["hold", "finish", "release", "hold", "finish"]
     stopped = logged[-1]
     assert (stopped["event"], stopped["delivered"]) == ("stopped", 5)
     assert stopped["kept_for_next_start"] == 0

@@ -121,6 +121,44 @@ def test_a_stop_in_the_middle_of_a_function_is_orderly_and_tells_what_is_left(
     assert [event for event in running.events if event.get("level") in {None, "error"}] == []
 
 
+BEATS = """
+import wallaroo
+
+class Beats:
+    pass
+
+def again(name, beats, timers):
+    timers.set_after(wallaroo.milliseconds(20))
+
+@wallaroo.state_computation(name="beat", state=Beats, on_timer=again)
+def beat(key, beats, timers):
+    timers.set_after(wallaroo.milliseconds(20))
+    return key
+
+def application_setup(args):
+    host, port = wallaroo.tcp_parse_input_addrs(args)[0]
+    decoder = wallaroo.decoder(header_length=4, length_fmt=">I")(bytes.decode)
+    source = wallaroo.source("Keys", wallaroo.TCPSourceConfig(host, port, decoder))
+    sink = wallaroo.FileSinkConfig(args[-1], wallaroo.encoder(str), framing="lines")
+    return wallaroo.build_application("Beats", source.key_by(len).to(beat).to_sink(sink))
+"""
+
+
+def test_a_stop_does_not_wait_for_timers_of_which_there_is_always_another_one(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "beats.py").write_text(BEATS)
+    command = ["run", str(tmp_path / "beats.py"), "--in", "127.0.0.1:0", "--no-ui"]
+    command += ["--state-dir", str(tmp_path / "state"), "--drain-timeout", "5"]
+    with BackgroundRun([*command, "--", str(tmp_path / "out")]) as running:
+        send(running.sources["Keys"], [b"a" * length for length in range(400)])
+        running.wait_until_accepted("Keys", 400)
+        running.wait_until_processed()
+        assert running.stop() == 0
+    assert len((tmp_path / "out").read_text().splitlines()) == 400
+    assert running.events[-1]["kept_for_next_start"] == 0
+
+
 @pytest.mark.parametrize("part", ["bin/java", "wallaroo gateway"])
 def test_a_stop_ends_although_a_process_does_not_respond(tmp_path: Path, part: str) -> None:
     with Receiver("lines") as receiver, run(APPS / "word_count", receiver, tmp_path) as running:

@@ -54,7 +54,8 @@ class ApplicationOptions(Part):
         args = [*(("--in", inputs) if inputs else ()), *(("--out", outputs) if outputs else ())]
         max_frame = self._max_frame.fill(values)
         code = self._code.fill(values)
-        return ApplicationRef(values["app"], (*args, *values["app_args"]), max_frame, code)
+        named = ApplicationRef(values["app"], (*args, *values["app_args"]), max_frame, code)
+        return named.absolute()  # before its code goes to another directory
 
     def arguments(self, value: ApplicationRef) -> list[str]:
         """See `Part.arguments`."""

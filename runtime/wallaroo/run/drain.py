@@ -51,6 +51,9 @@ class Drain:
     def run(self, *, paused: bool) -> tuple[GatewayStatus, str]:
         """Continue until all is done, or, if the run is *paused*, all that is published.
 
+        Windows and timers that become due meanwhile are left to the next start: there may always
+        be another one.
+
         Returns:
             The status, and why messages or outputs may remain.
 
@@ -71,7 +74,7 @@ class Drain:
         )
         self._signal.clear()
         while True:
-            while not interruption and ((status.backlog and not paused) or status.undelivered):
+            while not interruption and ((status.unprocessed and not paused) or status.undelivered):
                 self._raise_failure()
                 if self._gateway.starts != starts:  # a restarted gateway listens again
                     starts = self._gateway.starts
@@ -81,10 +84,10 @@ class Drain:
                 elif time.monotonic() > until:
                     interruption = f"the --drain-timeout of {self._limit_s:g} s has expired"
                 status = self._status()
-            if not status.backlog:
+            if not status.unprocessed:
                 self._finish_epoch(until)
-                status = self._status()  # windows may have closed meanwhile
-            if paused or interruption or not (status.backlog or status.undelivered):
+                status = self._status()  # what ran may have had outputs
+            if paused or interruption or not (status.unprocessed or status.undelivered):
                 return status, interruption or "the run is paused"
             self._engine.release()
 

@@ -269,7 +269,7 @@ class LocalRun(Lifecycle):
             self._settings.drain_timeout_s,
         )
         status, reason = drain.run(paused=self._pause.close())
-        remaining = status.backlog + status.undelivered
+        remaining = status.unprocessed + status.undelivered
         if remaining:
             self._warn_of_remaining(status, reason)
         self._stopped = {
@@ -287,7 +287,7 @@ class LocalRun(Lifecycle):
         log.warning(
             "stopping before all is delivered",
             reason=reason,
-            not_processed=status.backlog,
+            not_processed=status.unprocessed,
             not_delivered=status.undelivered,
             **({"receivers_away": away} if away else {}),
             kept_in=str(self._state_dir),

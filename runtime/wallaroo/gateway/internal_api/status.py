@@ -17,7 +17,7 @@ class GatewayStatus:
     connections: int
     """Connections of senders open now."""
     backlog: int
-    """Messages accepted and not processed by a published chunk."""
+    """Messages accepted, and ticks of the clock, not processed by a published chunk."""
     backlog_bytes: int
     """Bytes of messages that the journal holds."""
     waited_s: float
@@ -40,6 +40,11 @@ class GatewayStatus:
     """Dead letters kept now."""
     dead_letters_gone: int = 0
     """Dead letters dropped because they were too old or too many."""
+
+    @property
+    def unprocessed(self) -> int:
+        """The backlog without ticks, of which there may always be another one."""
+        return sum(source.backlog for source in self.sources)
 
     @property
     def waiting(self) -> str:
