@@ -124,6 +124,25 @@ def test_a_hint_is_logged_once_also_if_the_application_is_loaded_again(
     ]
 
 
+def test_an_application_that_goes_to_another_directory_does_not_take_the_run_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "moving.py").write_text(
+        "import os\n"
+        "import wallaroo\n"
+        "os.chdir('/')\n"
+        "def application_setup(args):\n"
+        "    source = wallaroo.FileSourceConfig('lines.txt', bytes.decode, 'lines')\n"
+        "    sink = wallaroo.FileSinkConfig('out.txt', str.encode)\n"
+        "    return wallaroo.build_application(\n"
+        "        'moving', wallaroo.source('lines', source).to_sink(sink))\n"
+    )
+    here = Path.cwd()
+    with contextlib.suppress(OSError), Parts() as parts:
+        parts._load(ApplicationRef(str(tmp_path / "moving.py")))
+    assert Path.cwd() == here
+
+
 def test_java_that_was_started_ends_if_the_run_cannot_begin(tmp_path: Path) -> None:
     options = ("--ui-token-file", str(tmp_path / "missing"), "--in", "127.0.0.1:0")
     command = [sys.executable, "-c", _JAVA_IN_VAIN, "run", str(WORD_COUNT), *options]

@@ -54,8 +54,7 @@ class ApplicationOptions(Part):
         args = [*(("--in", inputs) if inputs else ()), *(("--out", outputs) if outputs else ())]
         max_frame = self._max_frame.fill(values)
         code = self._code.fill(values)
-        named = ApplicationRef(values["app"], (*args, *values["app_args"]), max_frame, code)
-        return named.absolute()  # before its code goes to another directory
+        return ApplicationRef(values["app"], (*args, *values["app_args"]), max_frame, code)
 
     def arguments(self, value: ApplicationRef) -> list[str]:
         """See `Part.arguments`."""

@@ -135,7 +135,7 @@ class Lifecycle(ABC):
         return ()
 
     def _load(self, reference: ApplicationRef) -> Application:
-        with captured_user_output():
+        with captured_user_output(), contextlib.chdir("."):  # what options name is relative to it
             application = reference.load()
             hints = [*hints_of(application)]
         self._signals.handle()  # user code may have replaced the handlers
