@@ -121,14 +121,20 @@ def engine(settings: Settings, scratch: Path) -> list[Figure]:
 
 
 def keys(settings: Settings, scratch: Path) -> list[Figure]:
-    """Throughput with few and with many keys."""
-    found: list[Figure] = []
+    """Throughput with few and with many keys, beside bare Python."""
+    found, bare = list[Figure](), list[float]()
     for count in (FEW_KEYS, settings.many_keys // 10, settings.many_keys):
         load = loads.keyed(settings.keyed, count)
         what = f"a count for each of {count:,} keys, TCP to TCP"
         found.append(figure_of(what, _passes(load, settings, scratch)))
-    ratio = found[-1].value / found[0].value
-    return [*found, Figure(f"{settings.many_keys:,} keys against {FEW_KEYS}", ratio, "ratio")]
+        bare.append(peers.bare(load, "functions", scratch))
+    what = f"{settings.many_keys:,} keys against {FEW_KEYS}"
+    ratio, of_bare = found[-1].value / found[0].value, bare[-1] / bare[0]
+    return [
+        *found,
+        Figure(what, ratio, "ratio"),
+        Figure(f"{what}, bare Python", of_bare, "ratio"),
+    ]
 
 
 def skew(settings: Settings, scratch: Path) -> list[Figure]:

@@ -6,6 +6,7 @@ they do written out in one loop, without decoding into objects. Prints the secon
 
     python -m benchmarks.peers.bare functions|by-hand market_spread MARKET ORDERS RESULT
     python -m benchmarks.peers.bare functions|by-hand word_count LINES RESULT
+    python -m benchmarks.peers.bare functions keys MESSAGES RESULT
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from benchmarks.loads import APPS
+from benchmarks.loads import APPS, BENCHMARKS
 
 _PUNCTUATION = " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _TURN = 1000
@@ -80,6 +81,21 @@ def word_count(lines_path: Path, result_path: Path) -> None:
                 out.write(encode(output))
 
 
+def keys(messages_path: Path, result_path: Path) -> None:
+    """A count for each key."""
+    import application as app
+
+    state: dict[int, Any] = defaultdict(app.Count)
+    decode, compute = app.decode.function, app.count.function
+    key_of, encode = app.key_of.function, app.encode.function
+    with result_path.open("wb", 1 << 20) as out:
+        for payload in payloads(messages_path):
+            message = decode(payload)
+            output = compute(message, state[key_of(message)])
+            if output is not None:
+                out.write(encode(output))
+
+
 def market_spread_by_hand(market_path: Path, orders_path: Path, result_path: Path) -> None:
     """Market Spread, the two streams in turns of a thousand."""
     market = Struct(">B4s21sdd").unpack
@@ -131,13 +147,14 @@ def word_count_by_hand(lines_path: Path, result_path: Path) -> None:
 _BY_NAME: dict[tuple[str, str], Callable[..., None]] = {
     ("functions", "market_spread"): market_spread,
     ("functions", "word_count"): word_count,
+    ("functions", "keys"): keys,
     ("by-hand", "market_spread"): market_spread_by_hand,
     ("by-hand", "word_count"): word_count_by_hand,
 }
 
 if __name__ == "__main__":
     style, name, *paths = sys.argv[1:]
-    sys.path.insert(0, str(APPS / name))
+    sys.path.insert(0, str((BENCHMARKS if name == "keys" else APPS) / name))
     started = time.perf_counter()
     _BY_NAME[style, name](*map(Path, paths))
     print(time.perf_counter() - started)
