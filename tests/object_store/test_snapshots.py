@@ -207,6 +207,18 @@ def test_an_object_that_is_not_as_it_was_stored_is_named(
     assert not is_finished(tmp_path / "restored")
 
 
+@pytest.mark.parametrize("name", ["../elsewhere", "/elsewhere"])
+def test_a_list_with_files_elsewhere_is_refused(
+    tmp_path: Path, copy: ObjectPath, name: str
+) -> None:
+    taken = json.loads((copy / "snapshot.json").read_text())
+    taken["files"][name] = taken["files"]["application.json"]
+    (copy / "snapshot.json").write_text(json.dumps(taken))
+    with pytest.raises(UsageError, match="is not a complete snapshot"):
+        restore(copy, tmp_path / "restored")
+    assert not (tmp_path / "restored").exists()
+
+
 def test_the_oldest_are_removed_and_nothing_else(
     state: Path, store: Store, folder: ObjectPath
 ) -> None:

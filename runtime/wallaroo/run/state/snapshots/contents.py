@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,12 +43,20 @@ def read_taken(place: Path) -> dict[str, Any]:
     try:
         values: dict[str, Any] = json.loads((place / TAKEN).read_bytes())
         Snapshot(**{name: values[name] for name in Snapshot._fields})
+        _check_names(values.get(FILES, ()))
     except (OSError, ValueError, TypeError, LookupError) as error:
         msg = f"{place} is not a complete snapshot, with a {TAKEN}: {type(error).__name__}: {error}"
         if isinstance(error, (FileNotFoundError, NotADirectoryError)):
             msg = f"{place} is not a snapshot, or not a complete one: it has no {TAKEN}"
         raise UsageError(msg) from error
     return values
+
+
+def _check_names(names: Iterable[str]) -> None:
+    for name in names:
+        if {"..", "/"} & {*Path(name).parts}:
+            msg = f"the file {name!r} would be elsewhere"
+            raise ValueError(msg)
 
 
 def names_in(directory: Path) -> list[str]:
