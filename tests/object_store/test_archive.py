@@ -262,6 +262,13 @@ def test_a_folder_without_files_of_the_log_is_told(written: Stored) -> None:
     assert incomplete["missing"] == f"all before record {first}: it has no file of this log"
 
 
+def test_a_bucket_that_is_not_there_is_told(written: Stored) -> None:
+    written.append(10)
+    written.archive = ObjectPath.at("s3a://mistyped/archive")
+    with pytest.raises(RuntimeFailure, match="s3a://mistyped/archive: there is no such bucket"):
+        written.numbers()
+
+
 def test_no_file_is_read_that_is_older_than_what_is_needed(written: Stored, network: Proxy) -> None:
     written.append(40)
     written.archive_all()
@@ -442,6 +449,9 @@ def test_commands_read_the_archive_of_the_store(
         assert shown in done.output, (command, done.output)
     asked = ["log", str(state), "--kind", "published", "--archive", str(folder)]
     assert len(CliRunner().invoke(main, asked).stdout.splitlines()) == 10
+    mistyped = CliRunner().invoke(main, [*asked[:-1], "s3a://mistyped/archive"])
+    assert mistyped.exit_code == 1
+    assert "s3a://mistyped/archive: there is no such bucket" in mistyped.output
     of_dashboard = Explaining.of(ApplicationRef(app), state, folder, is_here=True)
     assert f" --archive {folder}" in of_dashboard.command(["z"])
     printed = Explainer(lambda: of_dashboard).run(["z", "--at", "0"])

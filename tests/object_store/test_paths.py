@@ -66,6 +66,14 @@ def test_what_goes_while_it_is_read_is_not_found(
         network.heal()
 
 
+def test_a_bucket_that_is_not_there_has_no_empty_folders(network: Proxy) -> None:
+    missing = ObjectPath.at("s3a://nobucket/votes")
+    for use in (missing.glob, missing.files):
+        with pytest.raises(RuntimeFailure, match="s3a://nobucket/votes: there is no such bucket"):
+            list(use(*["*"] * (use == missing.glob)))
+    assert network.faults.total() == 0
+
+
 def test_an_object_that_does_not_match_its_checksum_is_damaged(
     folder: ObjectPath, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

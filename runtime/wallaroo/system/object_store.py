@@ -295,8 +295,11 @@ def _below(folder: ObjectPath, *, recursive: bool) -> Iterator[tuple[list[str], 
     """What is below *folder*, in order: the names on the way to it, and what the store says."""
     from pyarrow.fs import FileSelector
 
-    below = FileSelector(folder.key, allow_not_found=True, recursive=recursive)
-    found: list[FileInfo] = folder.asked(lambda: filesystem().get_file_info(below))
+    # whether it may be missing is not left to pyarrow, for which the bucket may be, too
+    below = FileSelector(folder.key, recursive=recursive)
+    found: list[FileInfo] = []
+    with contextlib.suppress(FileNotFoundError):
+        found = folder.asked(lambda: filesystem().get_file_info(below))
     for info in sorted(found, key=lambda info: info.path):
         yield info.path.removeprefix(f"{folder.key}/").split("/"), info
 
