@@ -1,4 +1,4 @@
-"""What the failures of an object store mean, from what the SDK of AWS says of them."""
+"""Errors of an object store, by what the SDK of AWS says of a request that failed."""
 
 from __future__ import annotations
 
