@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
+from uuid import uuid4
 
 Fault = Callable[[str, str], str | None]
 """Returns how a request fails, from its method and path: a code of S3's, `lost` if its answer does
@@ -76,8 +77,9 @@ def _handler(target: str, proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             body = self._body()
             fault = proxy.fault_of(self.command, self.path)
             if fault in _STATUS:
-                text = f"<Error><Code>{fault}</Code><Message>{fault}</Message></Error>".encode()
-                self._answer(_STATUS[fault], [("Content-Type", "application/xml")], text)
+                text = f"<Code>{fault}</Code><Message>{fault}</Message>"
+                text = f"<Error>{text}<RequestId>{uuid4()}</RequestId></Error>"
+                self._answer(_STATUS[fault], [("Content-Type", "application/xml")], text.encode())
                 return
             connection = http.client.HTTPConnection(target)
             connection.putrequest(

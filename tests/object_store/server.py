@@ -83,7 +83,11 @@ class Server:
 
     def has(self, name: str) -> bool:
         """Whether there is an object called *name*."""
-        return (self._directory / BUCKET / name).exists()
+        return self.file(name).exists()
+
+    def file(self, name: str) -> Path:
+        """The file in which it keeps the object called *name*."""
+        return self._directory / BUCKET / name
 
     def stop(self) -> None:
         """End it."""

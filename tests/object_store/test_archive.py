@@ -20,6 +20,7 @@ from tests.gateway.test_archiver import until
 from tests.helpers import WORD_COUNT, wait_until
 from tests.history.harness import Recorded
 from tests.object_store.proxy import Fault, Proxy
+from tests.object_store.server import Server
 from wallaroo.cli.main import main
 from wallaroo.cli.options import application_without_addresses
 from wallaroo.errors import DamagedFile, RuntimeFailure
@@ -226,7 +227,9 @@ def test_two_that_archive_the_same_file_at_once_leave_one_that_is_whole(
     assert len(failed) < 2
 
 
-def test_damage_is_told_and_an_outage_is_no_damage(written: Stored, network: Proxy) -> None:
+def test_damage_is_told_and_an_outage_is_no_damage(
+    written: Stored, server: Server, network: Proxy
+) -> None:
     written.append(10)
     written.archive_all()
     first, *_ = sorted(written.archive.glob("*.zst"))
@@ -236,6 +239,9 @@ def test_damage_is_told_and_an_outage_is_no_damage(written: Stored, network: Pro
     assert not isinstance(raised.value, DamagedFile)
     network.heal()
     content = first.read_bytes()
+    server.file(first.key.partition("/")[2]).write_bytes(b"other" + content[5:])
+    with pytest.raises(DamagedFile, match=f"{first} is damaged: .* does not match its checksum"):
+        written.numbers()
     first.write_bytes(content[:-20])
     with pytest.raises(DamagedFile, match=f"{first} is damaged: it cannot be decompressed"):
         written.numbers()
@@ -254,6 +260,13 @@ def test_a_folder_without_files_of_the_log_is_told(written: Stored) -> None:
     (incomplete,) = told
     assert incomplete["event"] == "archive incomplete"
     assert incomplete["missing"] == f"all before record {first}: it has no file of this log"
+
+
+def test_a_bucket_that_is_not_there_is_told(written: Stored) -> None:
+    written.append(10)
+    written.archive = ObjectPath.at("s3a://mistyped/archive")
+    with pytest.raises(RuntimeFailure, match="s3a://mistyped/archive: there is no such bucket"):
+        written.numbers()
 
 
 def test_no_file_is_read_that_is_older_than_what_is_needed(written: Stored, network: Proxy) -> None:
@@ -384,6 +397,30 @@ def test_a_wait_is_reported_once_and_not_after_its_reason(
     ]
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        failing("PUT", ".zst-", "ExpiredToken"),
+        copying("ExpiredToken"),
+        failing("GET", "list-type", "ExpiredToken"),
+    ],
+    ids=["a part", "the name", "a list"],
+)
+def test_a_store_that_goes_on_refusing_is_reported_once(
+    written: Stored, network: Proxy, fault: Fault, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written.append(6)
+    network.fail(fault)
+    report = archiving.Report()
+    for _ in range(2):
+        with pytest.raises(RuntimeFailure) as raised:
+            archive_oldest(written.directory, written.archive)
+        report.note(str(raised.value))
+    (told,) = capsys.readouterr().out.splitlines()
+    assert str(written.archive) in told
+    assert ".zst-" not in told
+
+
 def test_commands_read_the_archive_of_the_store(
     tmp_path: Path, folder: ObjectPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -412,6 +449,9 @@ def test_commands_read_the_archive_of_the_store(
         assert shown in done.output, (command, done.output)
     asked = ["log", str(state), "--kind", "published", "--archive", str(folder)]
     assert len(CliRunner().invoke(main, asked).stdout.splitlines()) == 10
+    mistyped = CliRunner().invoke(main, [*asked[:-1], "s3a://mistyped/archive"])
+    assert mistyped.exit_code == 1
+    assert "s3a://mistyped/archive: there is no such bucket" in mistyped.output
     of_dashboard = Explaining.of(ApplicationRef(app), state, folder, is_here=True)
     assert f" --archive {folder}" in of_dashboard.command(["z"])
     printed = Explainer(lambda: of_dashboard).run(["z", "--at", "0"])

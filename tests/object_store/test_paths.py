@@ -9,9 +9,12 @@ from io import BytesIO
 import pytest
 
 from tests.object_store.proxy import Proxy
-from wallaroo.errors import RuntimeFailure, UsageError
+from tests.object_store.server import Server
+from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
+from wallaroo.system import object_store
 from wallaroo.system.atomic_write import write_durably
 from wallaroo.system.object_store import ObjectPath, on_disk
+from wallaroo.system.store_errors import failure_of
 
 
 def test_objects_are_written_read_listed_and_deleted(folder: ObjectPath) -> None:
@@ -45,6 +48,50 @@ def test_objects_are_written_read_listed_and_deleted(folder: ObjectPath) -> None
 def test_what_is_not_there_is_not_found_as_on_a_disk(folder: ObjectPath) -> None:
     for use in (folder.read_text, folder.stat, folder.unlink, lambda: folder.open("rb")):
         with pytest.raises(FileNotFoundError):
+            use()
+
+
+def test_what_goes_while_it_is_read_is_not_found(
+    folder: ObjectPath, server: Server, network: Proxy
+) -> None:
+    def remove(method: str, _path: str) -> None:
+        if method == "GET":
+            server.file(f"{folder.name}/note").unlink(missing_ok=True)
+
+    for read in ((folder / "note").read_bytes, lambda: (folder / "note").open("rb").read()):
+        (folder / "note").write_text("text" * 1_000)
+        network.fail(remove)
+        with pytest.raises(FileNotFoundError, match=f"No such object: '{folder}/note'"):
+            read()
+        network.heal()
+
+
+def test_a_bucket_that_is_not_there_has_no_empty_folders(network: Proxy) -> None:
+    missing = ObjectPath.at("s3a://nobucket/votes")
+    for use in (missing.glob, missing.files):
+        with pytest.raises(RuntimeFailure, match="s3a://nobucket/votes: there is no such bucket"):
+            list(use(*["*"] * (use == missing.glob)))
+    assert network.faults.total() == 0
+
+
+def test_an_object_that_does_not_match_its_checksum_is_damaged(
+    folder: ObjectPath, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "_PAUSE_S", 0.0)
+    (folder / "note").write_text("text")
+    server.file(f"{folder.name}/note").write_text("test")
+    for read in ((folder / "note").read_bytes, lambda: (folder / "note").open("rb").read()):
+        with pytest.raises(DamagedFile, match=f"{folder}/note is damaged: .* from a copy"):
+            read()
+
+
+@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"])
+def test_wrong_credentials_are_told(
+    folder: ObjectPath, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "other")
+    for use in (lambda: list(folder.iterdir()), lambda: (folder / "note").write_text("text")):
+        with pytest.raises(RuntimeFailure, match=f"the object store refuses {folder}"):
             use()
 
 
@@ -139,8 +186,22 @@ def test_a_long_object_that_is_cut_short_has_its_previous_content(
         ),
     ],
 )
-def test_a_failure_says_what_to_do(monkeypatch: pytest.MonkeyPatch, error: str, words: str) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
-    told = ObjectPath.at("s3a://states/votes")._in_words(error)
+def test_a_failure_says_what_to_do(error: str, words: str) -> None:
+    told = str(failure_of("s3a://states/votes", error, "http://127.0.0.1:1"))
     assert words in told
     assert "s3a://states/votes" in told
+
+
+def test_a_failure_reads_the_same_each_time() -> None:
+    first, second = (
+        f"When uploading part for key 'votes/.parts/a-{number}' in bucket 'states': AWS Error "
+        f"NETWORK_CONNECTION during UploadPart operation: curlCode: 28, Timeout was reached; "
+        f"Details: Operation timed out after 3{number} milliseconds with {number} bytes received "
+        f"(Request ID: {number})"
+        for number in (1, 2)
+    )
+    assert str(failure_of("s3a://states/votes/a", first, None)) == (
+        "s3a://states/votes/a cannot be reached: AWS Error NETWORK_CONNECTION during UploadPart "
+        "operation: curlCode: 28, Timeout was reached; Details: Operation timed out"
+    )
+    assert str(failure_of("", first, None)) == str(failure_of("", second, None))

@@ -24,6 +24,7 @@ import structlog
 
 from wallaroo.errors import RuntimeFailure, UsageError
 from wallaroo.system.binding import MAX_PORT
+from wallaroo.system.store_errors import CHANGED, failure_of
 
 if TYPE_CHECKING:
     from pyarrow import NativeFile
@@ -33,8 +34,6 @@ SCHEME = "s3a://"
 """How the location of an object begins, as Hadoop writes it."""
 _LOCATION = re.compile(r"s3a:/(/[a-z0-9][a-z0-9.-]+(?:/[A-Za-z0-9_~+=@,-][A-Za-z0-9._~+=@,-]*)+)/?")
 _ENDPOINT = re.compile(r"https?://(\[[0-9a-fA-F:]+\]|[^/@?#:\[\]]+)(?::([0-9]{1,5}))?/?")
-_REFUSALS = ("HTTP status 403", "ACCESS_DENIED", "INVALID_ACCESS_KEY", "INVALID_CLIENT_TOKEN")
-"""Parts of what the SDK says where credentials are missing, wrong, or permit too little."""
 _PIECE = 8 * 1024**2
 _READ_BYTES = 1024**2
 """Bytes that a request reads of an open object, unless its reader says how many."""
@@ -155,14 +154,14 @@ class ObjectPath(PosixPath):
         for left in (self.parent / _PARTS).glob(f"{self.name}-*"):  # a kill has cut it short
             left.unlink(missing_ok=True)
         part, size = self.parent / _PARTS / f"{self.name}-{os.urandom(8).hex()}", 0
-        opened: NativeFile = part.asked(
+        opened: NativeFile = self.asked(
             lambda: filesystem().open_output_stream(part.key, compression=None)
         )
         try:
             while piece := source.read(_PIECE):
-                size += part.asked(partial(opened.write, piece))
+                size += self.asked(partial(opened.write, piece))
         finally:
-            part.asked(opened.close)
+            self.asked(opened.close)
         self.asked(lambda: filesystem().move(part.key, self.key))
         if (found := self.stat().st_size) != size:
             msg = f"{self} has {found:,} bytes after {size:,} were written"
@@ -219,6 +218,8 @@ class ObjectPath(PosixPath):
         Failures of the store are raised as what they are, and not as damage to a file.
 
         Raises:
+            DamagedFile: The object does not match its checksum.
+            FileNotFoundError: There is no such object.
             RuntimeFailure: The store refuses the request, or does not answer.
         """
         answer = Future[_T]()
@@ -237,7 +238,7 @@ class ObjectPath(PosixPath):
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise RuntimeFailure(self._in_words(str(error))) from error
+            raise failure_of(str(self), str(error), endpoint()) from error
         except KeyboardInterrupt:
             atexit.register(_leave, answer)
             raise
@@ -247,18 +248,6 @@ class ObjectPath(PosixPath):
         url = endpoint()
         store = {} if url is None else {"store": url}
         log.warning("waiting for the object store", path=str(self), **store, so_far_s=_TELL_S)
-
-    def _in_words(self, error: str) -> str:
-        """Why a request failed with *error*, and what to do."""
-        if "NO_SUCH_BUCKET" in error:
-            return f"{self}: there is no such bucket; create it first"
-        if any(code in error for code in _REFUSALS):
-            return (
-                f"the object store refuses {self}: check the credentials (AWS_ACCESS_KEY_ID and "
-                f"AWS_SECRET_ACCESS_KEY, a profile, or a role) and what they permit ({error})"
-            )
-        named = f"; the environment names {url}" if (url := endpoint()) is not None else ""
-        return f"{self} cannot be reached: {error}{named}"
 
 
 class _Opened(io.RawIOBase):
@@ -296,7 +285,7 @@ def _repeated(request: Callable[[], _T]) -> _T:
         try:
             return request()
         except OSError as error:
-            if _UNREAD not in str(error):
+            if not any(sign in str(error) for sign in (_UNREAD, CHANGED)):
                 raise
             time.sleep(_PAUSE_S * 2**attempt)
     return request()
@@ -306,8 +295,11 @@ def _below(folder: ObjectPath, *, recursive: bool) -> Iterator[tuple[list[str], 
     """What is below *folder*, in order: the names on the way to it, and what the store says."""
     from pyarrow.fs import FileSelector
 
-    below = FileSelector(folder.key, allow_not_found=True, recursive=recursive)
-    found: list[FileInfo] = folder.asked(lambda: filesystem().get_file_info(below))
+    # whether it may be missing is not left to pyarrow, for which the bucket may be, too
+    below = FileSelector(folder.key, recursive=recursive)
+    found: list[FileInfo] = []
+    with contextlib.suppress(FileNotFoundError):
+        found = folder.asked(lambda: filesystem().get_file_info(below))
     for info in sorted(found, key=lambda info: info.path):
         yield info.path.removeprefix(f"{folder.key}/").split("/"), info
 
