@@ -11,11 +11,14 @@ import pytest
 
 import wallaroo
 from tests.applications import timing
+from tests.spark.harness import called
 from tests.spark.in_process import InProcess
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.reading import Reading
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.metrics.catalogue import STATE_EXPIRED
+from wallaroo.model.timing import KeyTime
+from wallaroo.run.state.transfer import written_entity
 from wallaroo.testing import simulate
 
 pytestmark = pytest.mark.spark
@@ -68,3 +71,23 @@ def test_timers_outlive_a_run_and_idle_entities_expire(on_spark: InProcess, tmp_
         if sample.metric is STATE_EXPIRED
     ]
     assert figures == [(("call",), len(expected))]
+
+
+def test_the_time_between_an_export_and_an_import_is_no_silence(
+    on_spark: InProcess, tmp_path: Path
+) -> None:
+    app, directory, file = "tests.applications.timing", tmp_path / "state", tmp_path / "export"
+    entity, exported_ns = timing.Calls(), 10**18  # years ago
+    entity.messages = 1
+    key_time = KeyTime(START, START, exported_ns - wallaroo.seconds(1))
+    file.write_bytes(written_entity("call", "a", entity, "json", key_time, clock=exported_ns))
+    at = ("--state-dir", str(directory))
+    assert (done := called("state", "import", app, str(file), *at)).returncode == 0, done.stderr
+    exported = json.loads(called("state", "export", app, *at).stdout)
+    passed_ns = exported["clock"] - exported["time"]["seen_ns"]
+    assert wallaroo.seconds(1) <= passed_ns < timing.TTL_NS
+    second_at = START + timing.TTL_NS // 2
+    ran = on_spark.run(
+        ApplicationRef(app, ()), sent(["a"], second_at, 0), workers=1, directory=directory
+    )
+    assert ran.by_sink[timing.SOURCE] == [f"a {second_at} 2".encode()], "it has not expired"

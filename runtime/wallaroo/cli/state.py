@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,9 @@ from wallaroo.errors import UsageError
 from wallaroo.loading.loader import ApplicationRef
 from wallaroo.observability import logs
 from wallaroo.run.state.classes import check_state_classes
+from wallaroo.run.state.clocks import begin_clocks, has_clocks, shown_clocks
 from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed
-from wallaroo.run.state.location import default_state_dir
+from wallaroo.run.state.location import default_state_dir, directory_of_log
 from wallaroo.run.state.transfer import Form, Packer, read_entities, written_entity
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.printable import printable_json
@@ -96,11 +98,18 @@ def export(app: str, state_dir: Path | None, form: Form, app_args: tuple[str, ..
     """Write all entities to standard output."""
     with (
         reserved_stdout() as out,
-        saved_of_application(app, app_args, state_dir) as (saved, application, _),
+        saved_of_application(app, app_args, state_dir) as (saved, application, used),
     ):
+        program = Program(application, 1)
+        clocks = shown_clocks(
+            directory_of_log(used, ApplicationRef(app), application.name),
+            used / "checkpoint",
+            program,
+        )
         for name, key, entity in saved.entities():
             time, version = saved.time_of(name, key), application.partitions[name].version
-            out.buffer.write(written_entity(name, key, entity, form, time, version))
+            clock = clocks.get(program.partition_numbers[name])
+            out.buffer.write(written_entity(name, key, entity, form, time, version, clock))
         warn_of_unused(saved, "entities are not exported")
         out.flush()
         check_loaded(saved.unloaded, "are not exported")
@@ -157,7 +166,11 @@ def import_(
         else:
             fixed = Fixed.new(application.name, partitions or 1)
         program = Program(application, fixed.buckets)
-        packer = Packer(program)
+        clocks, begins_ns = shown_clocks(state_dir, state_dir / "checkpoint", program), None
+        if program.by_event and not has_clocks(state_dir):
+            begins_ns = time.time_ns()
+            clocks = dict.fromkeys(program.by_event, begins_ns)
+        packer = Packer(program, clocks)
         rows = Path(scratch, "rows")
         versions = {p.name: p.versions for p in program.partitions if p.versions is not None}
         entities = read_entities(file, form, shown_name, versions)
@@ -165,6 +178,8 @@ def import_(
         state = StateDirectory(state_dir, application.name, fixed.partitions, importing=name)
         try:
             state.check_partitions(partitions or state.fixed.partitions)
+            if begins_ns is not None:
+                begin_clocks(state.directory, application, begins_ns)
             _import(state, program, packer.keys, rows, name, replace)
         finally:
             state.close()

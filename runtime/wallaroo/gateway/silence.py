@@ -122,6 +122,10 @@ class Silence:
         """Begin; what has passed since the last record does not count as silence."""
         self._since_ns = self._last_ns or None
 
+    def shown(self, sources: Iterable[int]) -> int | None:
+        """What the clock of *sources*, which meet, showed last; None if nothing is known."""
+        return self._shown_by(sources, self._last_ns or None)
+
     def watch(self, sources: Iterable[int], logs: Sequence[Reading]) -> Meeting:
         """Measure *sources*, which meet, from now on.
 
@@ -130,8 +134,8 @@ class Silence:
             logs: How far their logs are read, for each set of them that is read in order.
         """
         indices = list(sources)
-        known = [self._shown[index] for index in indices if index in self._shown]
-        meeting = Meeting(self._clock, [self._room, *logs], max(known, default=self._since_ns))
+        began_ns = self._shown_by(indices, self._since_ns)
+        meeting = Meeting(self._clock, [self._room, *logs], began_ns)
         self._meetings |= dict.fromkeys(indices, meeting)
         return meeting
 
@@ -147,6 +151,10 @@ class Silence:
             return [(index, ns) for index, one in self._meetings.items() if (ns := held[one])]
         meeting = self._meetings.get(source)
         return [(source, ns)] if meeting is not None and (ns := meeting.held(at_ns)) else ()
+
+    def _shown_by(self, sources: Iterable[int], otherwise: int | None) -> int | None:
+        known = [self._shown[index] for index in sources if index in self._shown]
+        return max(known, default=otherwise)
 
     def _room(self) -> int | None:
         return BEGINNING if self._is_full() else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import datetime
 import decimal
 import enum
@@ -19,10 +20,16 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.applications import timing
 from tests.helpers import ROOT
 from wallaroo.cli.main import main
+from wallaroo.dataflow.entities import EntitySerializer
 from wallaroo.dataflow.json_codec import from_plain, to_plain
+from wallaroo.dataflow.program import Program
 from wallaroo.errors import UsageError
+from wallaroo.loading.loader import ApplicationRef
+from wallaroo.model.timing import KeyTime
+from wallaroo.run.state.transfer import Packer, read_entities, written_entity
 
 APP = str(ROOT / "apps" / "word_count")
 A = {"$class": "application:WordTotals", "word_totals": {"a": 1}}
@@ -216,3 +223,28 @@ def test_what_comes_on_standard_input_is_called_so(tmp_path: Path) -> None:
     called = ["state", "import", APP, "-", "--state-dir", str(tmp_path / "state")]
     result = CliRunner().invoke(main, called, input=line() + b"{}\n")
     assert "Error: standard input, line 2: not an entity of an export" in result.stderr
+
+
+@pytest.mark.parametrize("form", ["json", "pickle"])
+def test_as_much_silence_has_passed_after_an_import_as_at_the_export(
+    tmp_path: Path, form: Any
+) -> None:
+    program = Program(ApplicationRef("tests.applications.timing", ()).load(), 8)
+    file, seen_ns, then_ns, now_ns = tmp_path / "export", 40, 100, 5_000
+    time = KeyTime(7, 9, seen_ns, {"again": 70})
+    file.write_bytes(written_entity("call", "a", timing.Calls(), form, time, clock=then_ns))
+    file.write_bytes(file.read_bytes() + written_entity("call", "b", timing.Calls(), form, time))
+    records = [
+        record
+        for _, record in Packer(program, {0: now_ns}).pack(read_entities(file, form, "export"))
+    ]
+    times = EntitySerializer.of(program).read(records).times
+    assert times[0, "a"] == dataclasses.replace(time, seen_ns=now_ns - (then_ns - seen_ns))
+    assert times[0, "a"].reached(now_ns) == time.reached(then_ns)
+    assert times[0, "b"] == time, "an export that does not say when it was made"
+
+
+def test_the_clock_of_an_export_is_an_integer(tmp_path: Path) -> None:
+    told = json.loads(line()) | {"clock": "noon"}
+    problem = "line 1: not an entity of an export as json: the field 'clock' must be nanoseconds"
+    assert problem in refused(tmp_path, json.dumps(told).encode())

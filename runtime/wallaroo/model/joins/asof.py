@@ -16,7 +16,7 @@ from typing import Any
 from wallaroo.api.durations import since_epoch_ns
 from wallaroo.model.joins.base import Clock, TimedJoining
 from wallaroo.model.windows import Failed, Late
-from wallaroo.model.windows.base import duration
+from wallaroo.model.windows.base import duration, shift_readings
 from wallaroo.saved_names import saved_as
 from wallaroo.user_code.callers import time_limited
 
@@ -134,6 +134,10 @@ class AsOfJoin(TimedJoining):
 
     def open_windows(self, entity: AsOfEntity) -> int:
         return len(entity.waiting) + len(entity.values)
+
+    def shift(self, entity: AsOfEntity, by_ns: int) -> None:
+        rows = (*entity.waiting, *entity.values)
+        shift_readings(entity.left, entity.right, *rows, by_ns=by_ns)
 
     def convert_accumulators(self, entity: AsOfEntity, convert: Callable[[Any], Any]) -> AsOfEntity:
         return replace(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from wallaroo.model.windows import Failed
+from wallaroo.model.windows.base import shift_readings
 from wallaroo.saved_names import saved_as
 from wallaroo.user_code.callers import time_limited
 
@@ -80,6 +81,10 @@ class Joining(Join):
             failed((left, right), error)
             return []
         return [] if output is None else [output]
+
+    def shift(self, entity: Any, by_ns: int) -> None:
+        """Add *by_ns* to all readings of the clock in *entity*."""
+        shift_readings(entity, by_ns=by_ns)
 
     def unmatched(self, left: Any, failed: Failed) -> list[Any]:
         """Return the output for a left message without a match, if there is one."""

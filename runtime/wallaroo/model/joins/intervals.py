@@ -16,7 +16,7 @@ from typing import Any
 from wallaroo.api.durations import since_epoch_ns
 from wallaroo.model.joins.base import Clock, TimedJoining
 from wallaroo.model.windows import Failed, Late
-from wallaroo.model.windows.base import duration
+from wallaroo.model.windows.base import duration, shift_readings
 from wallaroo.saved_names import saved_as
 from wallaroo.user_code.callers import time_limited
 
@@ -160,6 +160,10 @@ class IntervalJoin(TimedJoining):
 
     def forgotten_ns(self, entity: IntervalEntity) -> int | None:
         return super().forgotten_ns(entity) if self.by_event else None
+
+    def shift(self, entity: IntervalEntity, by_ns: int) -> None:
+        for side in (entity.left, entity.right):
+            shift_readings(side.clock, *side.rows, by_ns=by_ns)
 
     def convert_accumulators(
         self, entity: IntervalEntity, convert: Callable[[Any], Any]

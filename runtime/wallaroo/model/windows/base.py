@@ -11,6 +11,9 @@ from wallaroo.api.aggregations import Aggregation, Window
 from wallaroo.api.windows import EarlyResults
 from wallaroo.user_code.callers import time_limited
 
+_READINGS = ("seen_ns", "arrived_ns", "first_ns", "early_ns")
+"""Fields of entities, and of their parts, that have readings of the clock."""
+
 
 class Late(Exception):
     """A message arrived after all its windows had closed, and is not aggregated."""
@@ -65,6 +68,9 @@ class Windows(Protocol):
     def watermark(self, entity: Any) -> int | None:
         """Return the watermark of the key; None if there is none."""
 
+    def shift(self, entity: Any, by_ns: int) -> None:
+        """Add *by_ns* to all readings of the clock in *entity*, as for another clock."""
+
     def convert_accumulators(self, entity: Any, convert: Callable[[Any], Any]) -> Any:
         """Return a copy of *entity* with each accumulator replaced by the result of *convert*."""
 
@@ -81,6 +87,14 @@ def overdue(windows: Windows, entity: Any, key: Any, now_ns: int, failed: Failed
 def early_of(entity: Any) -> int | None:
     """Return the wall clock at which early results of *entity* are due; None if they are not."""
     return getattr(entity, "early_ns", None)
+
+
+def shift_readings(*parts: Any, by_ns: int) -> None:
+    """Add *by_ns* to the readings of the clock that *parts* of an entity have themselves."""
+    for part in parts:
+        for name in _READINGS:
+            if (at := getattr(part, name, None)) is not None:
+                setattr(part, name, at + by_ns)
 
 
 @time_limited
@@ -109,6 +123,10 @@ class Aggregating:
     def idle_ns(self, entity: Any) -> int | None:  # noqa: ARG002
         """Return None: there is nothing to free."""
         return None
+
+    def shift(self, entity: Any, by_ns: int) -> None:
+        """Add *by_ns* to all readings of the clock in *entity*."""
+        shift_readings(entity, by_ns=by_ns)
 
     def output(self, key: Any, accumulator: Any, window: Window) -> list[Any]:
         """Return the output of *window*, if there is one.

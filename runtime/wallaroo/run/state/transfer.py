@@ -39,6 +39,8 @@ class ImportedEntity(NamedTuple):
     entity: Any
     time: KeyTime | None = None
     """The time of its key; None if it has none."""
+    clock: int | None = None
+    """What the clock of its state showed, in nanoseconds; None if that is not known."""
 
 
 def written_entity(
@@ -48,12 +50,15 @@ def written_entity(
     form: Form,
     time: KeyTime | None = None,
     version: int = FIRST,
+    clock: int | None = None,
 ) -> bytes:
     """An entity in the format of an export."""
+    shown = {} if clock is None else {"clock": clock}
     if form == "pickle":
-        more = (about(time, version),) if time is not None or version != FIRST else ()
-        return pickle.dumps(((state, key), entity, *more), protocol=5)
-    line = json.dumps(entity_json(state, key, entity, time, version), ensure_ascii=False)
+        more = about(time, version) | shown
+        return pickle.dumps(((state, key), entity, *([more] if more else [])), protocol=5)
+    plain = entity_json(state, key, entity, time, version) | shown
+    line = json.dumps(plain, ensure_ascii=False)
     return f"{line}\n".encode("utf-8", "surrogatepass")
 
 
@@ -78,7 +83,7 @@ def read_entities(
                 (state, key), entity, extra = read(opened, versions or {})
                 time = extra.get("time")
                 known = None if time is None else KeyTime.from_json(time)
-                yield ImportedEntity(place, state, key, entity, known)
+                yield ImportedEntity(place, state, key, entity, known, _clock_in(extra))
     except Exception as error:  # code that unpickling runs may raise anything
         msg = f"{place}: not an entity of an export as {form}: {_describe(error)}"
         raise UsageError(msg) from error
@@ -89,10 +94,13 @@ class Packer:
 
     Args:
         program: The application that the entities are imported into.
+        clocks: What the clock of each of its states with event time shows, by number; the times of
+            keys are changed from the clocks of the export to these.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, clocks: Mapping[int, int] | None = None) -> None:
         self.program = program
+        self._clocks = clocks or {}
         self._serializer = EntitySerializer.of(program)
         self._shapes: dict[str, EntityShape] = {}
         self.keys: set[tuple[str, Any]] = set()
@@ -129,7 +137,7 @@ class Packer:
         Raises:
             UsageError: The entity does not fit.
         """
-        place, name, key, entity, _ = imported
+        place, name, key, entity, *_ = imported
         numbers = self.program.partition_numbers
         if name not in numbers:
             known = ", ".join(map(repr, numbers)) or "none"
@@ -148,6 +156,8 @@ class Packer:
                 problem = "the file has an earlier entity with this key"
             else:
                 problem = self._shapes[name].problem_with(entity)
+                if problem is None:
+                    self._shift(number, imported)
         except Exception as error:  # user code raised, or the key is not valid
             problem = _describe(error)
         if problem is not None:
@@ -155,6 +165,16 @@ class Packer:
             raise UsageError(msg)
         self.keys.add((name, key))
         return number, bucket
+
+    def _shift(self, number: int, imported: ImportedEntity) -> None:
+        """Let as much silence have passed by the clock here as had by that of the export."""
+        if imported.clock is None or number not in self._clocks:
+            return
+        by_ns = self._clocks[number] - imported.clock
+        if imported.time is not None:
+            imported.time.seen_ns += by_ns
+        if (windows := self.program.partitions[number].windows) is not None:
+            windows.shift(imported.entity, by_ns)
 
 
 class _InvalidEntity(ValueError):
@@ -239,6 +259,14 @@ def _check_version(version: Any, of: Versions | None) -> None:
     if type(version) is not int or version > current:
         msg = f"it is of version {version} of its class, and the code has version {current}"
         raise _InvalidEntity(msg)
+
+
+def _clock_in(extra: Mapping[str, Any]) -> int | None:
+    clock = extra.get("clock")
+    if clock is not None and type(clock) is not int:
+        msg = f"the field 'clock' must be nanoseconds as an integer, not {clock!r:.100}"
+        raise _InvalidEntity(msg)
+    return clock
 
 
 def _decode_fields(value: Mapping[str, Any]) -> dict[str, Any]:
