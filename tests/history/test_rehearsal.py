@@ -21,7 +21,8 @@ from wallaroo.gateway import store as store_module
 from wallaroo.gateway import writer
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.log.log import Log
-from wallaroo.history.records import followed, records
+from wallaroo.gateway.log.records import SNAPSHOT
+from wallaroo.history.records import beginning_with, followed, records
 from wallaroo.history.rehearsal import DEAD_LETTERS, UNSAVABLE, Kind, Rehearsal
 from wallaroo.resolution.application import resolve
 
@@ -55,6 +56,32 @@ def test_the_same_code_comes_to_the_same_from_any_state_on(seed: int, tmp_path: 
     assert rehearsal.knows_all
     assert rehearsal.differing_names() == set()
     assert rehearsal.entities() == {name: len(entities) for name, entities in state.items()}
+
+
+def test_an_unknown_entity_begins_as_the_last_of_the_chunks_published_together_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "Log", partial(Log, segment_bytes=1))
+    recorded = Recorded(tmp_path, totals())
+    recorded.run([("numbers", b"ada 1")])
+    recorded.run([("numbers", b"bob 1")])
+    begins = recorded.end
+
+    def flush() -> None:
+        assert recorded.store.journal.flush(10)
+
+    recorded.run([("numbers", b"ada 2"), ("numbers", b"ada 3")], chunks=2, between=flush)
+    recorded.run([("numbers", b"ada 4")])
+    recorded.close()
+    found = [one._replace(payload=bytes(one.payload)) for one in records(tmp_path / LOG)]
+    (begin,) = [
+        place
+        for place, one in enumerate(found)
+        if one.kind == SNAPSHOT and beginning_with(one) == begins
+    ]
+    rehearsal = Rehearsal.of(totals(), found[begin:])
+    assert (rehearsal.knows_all, rehearsal.messages) == (False, 3)
+    assert rehearsal.differing_names() == set()
 
 
 def test_other_code_differs_from_the_state_on_with_the_message(

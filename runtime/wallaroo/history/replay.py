@@ -114,8 +114,8 @@ class Replay:
             if self._stays and not self.has(publication):
                 self._serializer.apply(record, self._made)
                 self.rerun.take_times()
-            elif self._stays and not self.knows_all:
-                self._add_unknown(record)
+        if self._stays and self.has(publication) and not self.knows_all:
+            self._add_unknown(publication.changes)
         if not self.knows_all:
             self._seen.update(all_of(touched))
         for one in self._published.unloaded.values():
@@ -198,9 +198,9 @@ class Replay:
             others.difference_update(changed[name].forgotten)
         return [(name, changes) for name, changes in changed.items() if name in self.numbers]
 
-    def _add_unknown(self, record: bytes) -> None:
+    def _add_unknown(self, changes: list[bytes]) -> None:
         """Begin with entities that were there before the log begins, as they were published."""
-        scratch = self._serializer.read((record,))
+        scratch = self._serializer.read(changes)  # all, as each chunk may have changed an entity
         for name, number in self.numbers.items():
             for key, entity in scratch.entities[number].items():
                 if (name, key) not in self._seen:
