@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from functools import partial
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -115,6 +116,7 @@ def test_what_was_published_together_with_the_last_of_the_state_is_not_run(
     beginning = apart.committed()
     apart.close()
     together = Recorded(tmp_path / "other", totals())
+    beginning = beginning._replace(opening=together.store.journal.opening)
     together.run([("numbers", first), ("numbers", second)], chunks=2)
     together.run([("numbers", b"bob 4")])
     together.close()
@@ -131,6 +133,34 @@ def test_a_state_of_another_directory_is_refused(tmp_path: Path) -> None:
     recorded.close()
     with pytest.raises(UsageError, match="of different state directories"):
         rehearsed(tmp_path, Committed("another run", 0, []))
+
+
+def test_a_state_of_a_copy_that_has_continued_separately_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "original").mkdir()
+    before = Recorded(tmp_path / "original", totals())
+    before.run([("numbers", b"ada 1")])
+    shared = before.committed()
+    copytree(tmp_path / "original", tmp_path / "copy")
+    before.run([("numbers", b"ada 2")])
+    of_original = before.committed()
+    before.run([("numbers", b"ada 3")])
+    before.close()
+    copied = Recorded(tmp_path / "copy", totals())
+    copied.chunks = 1
+    copied.run([("numbers", b"ada 4")])
+    of_copy = copied.committed()
+    copied.run([("numbers", b"ada 5")])
+    copied.close()
+    for directory, own, foreign in (
+        ("original", of_original, of_copy),
+        ("copy", of_copy, of_original),
+    ):
+        assert rehearsed(tmp_path / directory, own).messages == 1
+        assert rehearsed(tmp_path / directory, shared).messages == 2
+        with pytest.raises(
+            UsageError, match="copies of a state directory that have continued separate"
+        ):
+            rehearsed(tmp_path / directory, foreign)
 
 
 def test_a_state_older_than_the_log_is_refused(

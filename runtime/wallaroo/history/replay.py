@@ -14,6 +14,7 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.state_records import StateChanges, unpacked_changes
 from wallaroo.engine.stored import Committed
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway.journal.openings import departure
 from wallaroo.gateway.log.records import Record
 from wallaroo.history.changes import (
     UNKNOWN,
@@ -163,7 +164,8 @@ class Replay:
         """Begin with a state.
 
         Raises:
-            UsageError: It is of another application, or the log has not all messages since.
+            UsageError: It is of another state directory, or of a copy that has continued
+                separately, or the log has not all messages since.
             RuntimeFailure: An entity cannot be loaded.
         """
         if publication.run != beginning.run:
@@ -174,6 +176,13 @@ class Replay:
                 f"the log has messages from offset {begins:,} on, and the state to begin with ends "
                 f"before offset {beginning.offset:,}; --archive reads what the run has archived, "
                 "and --keep-messages-gib of the run keeps more of the log"
+            )
+            raise UsageError(msg)
+        if self._departs(beginning):
+            msg = (
+                "the log and the state to begin with are of copies of a state directory that have "
+                "continued separately: begin with a snapshot of the state directory that has the "
+                "log"
             )
             raise UsageError(msg)
         self._has_begun = True
@@ -188,6 +197,12 @@ class Replay:
             more = f"; {len(unloaded):,} entities cannot be loaded" if len(unloaded) > 1 else ""
             msg = f"{unloaded[0]}{more}"
             raise RuntimeFailure(msg)
+
+    def _departs(self, beginning: Committed) -> bool:
+        """Whether other messages than those of the log are in the state to begin with."""
+        end, opening = beginning.offset, beginning.opening
+        openings = self.publications.openings
+        return opening is not None and departure(openings, end, end, opening) is not None
 
     def _named(self, record: bytes) -> list[tuple[str, StateChanges]]:
         """What *record* says of states that the application has; keys of others are noted."""
