@@ -109,7 +109,8 @@ class Recorded:
 
     def committed(self) -> Committed:
         """The state as of now, as a checkpoint has it."""
-        return Committed("run", self.end, list(chain.from_iterable(self.driven.logs.values())))
+        logs = list(chain.from_iterable(self.driven.logs.values()))
+        return Committed("run", self.end, logs, self.store.journal.opening)
 
     def _publish(self, blocks: Sequence[Block], chunks: int) -> None:
         blocks = list(blocks)

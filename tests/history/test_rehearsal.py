@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from functools import partial
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -21,7 +22,8 @@ from wallaroo.gateway import store as store_module
 from wallaroo.gateway import writer
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.log.log import Log
-from wallaroo.history.records import followed, records
+from wallaroo.gateway.log.records import SNAPSHOT
+from wallaroo.history.records import beginning_with, followed, records
 from wallaroo.history.rehearsal import DEAD_LETTERS, UNSAVABLE, Kind, Rehearsal
 from wallaroo.resolution.application import resolve
 
@@ -57,6 +59,32 @@ def test_the_same_code_comes_to_the_same_from_any_state_on(seed: int, tmp_path: 
     assert rehearsal.entities() == {name: len(entities) for name, entities in state.items()}
 
 
+def test_an_unknown_entity_begins_as_the_last_of_the_chunks_published_together_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "Log", partial(Log, segment_bytes=1))
+    recorded = Recorded(tmp_path, totals())
+    recorded.run([("numbers", b"ada 1")])
+    recorded.run([("numbers", b"bob 1")])
+    begins = recorded.end
+
+    def flush() -> None:
+        assert recorded.store.journal.flush(10)
+
+    recorded.run([("numbers", b"ada 2"), ("numbers", b"ada 3")], chunks=2, between=flush)
+    recorded.run([("numbers", b"ada 4")])
+    recorded.close()
+    found = [one._replace(payload=bytes(one.payload)) for one in records(tmp_path / LOG)]
+    (begin,) = [
+        place
+        for place, one in enumerate(found)
+        if one.kind == SNAPSHOT and beginning_with(one) == begins
+    ]
+    rehearsal = Rehearsal.of(totals(), found[begin:])
+    assert (rehearsal.knows_all, rehearsal.messages) == (False, 3)
+    assert rehearsal.differing_names() == set()
+
+
 def test_other_code_differs_from_the_state_on_with_the_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +116,7 @@ def test_what_was_published_together_with_the_last_of_the_state_is_not_run(
     beginning = apart.committed()
     apart.close()
     together = Recorded(tmp_path / "other", totals())
+    beginning = beginning._replace(opening=together.store.journal.opening)
     together.run([("numbers", first), ("numbers", second)], chunks=2)
     together.run([("numbers", b"bob 4")])
     together.close()
@@ -104,6 +133,34 @@ def test_a_state_of_another_directory_is_refused(tmp_path: Path) -> None:
     recorded.close()
     with pytest.raises(UsageError, match="of different state directories"):
         rehearsed(tmp_path, Committed("another run", 0, []))
+
+
+def test_a_state_of_a_copy_that_has_continued_separately_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "original").mkdir()
+    before = Recorded(tmp_path / "original", totals())
+    before.run([("numbers", b"ada 1")])
+    shared = before.committed()
+    copytree(tmp_path / "original", tmp_path / "copy")
+    before.run([("numbers", b"ada 2")])
+    of_original = before.committed()
+    before.run([("numbers", b"ada 3")])
+    before.close()
+    copied = Recorded(tmp_path / "copy", totals())
+    copied.chunks = 1
+    copied.run([("numbers", b"ada 4")])
+    of_copy = copied.committed()
+    copied.run([("numbers", b"ada 5")])
+    copied.close()
+    for directory, own, foreign in (
+        ("original", of_original, of_copy),
+        ("copy", of_copy, of_original),
+    ):
+        assert rehearsed(tmp_path / directory, own).messages == 1
+        assert rehearsed(tmp_path / directory, shared).messages == 2
+        with pytest.raises(
+            UsageError, match="copies of a state directory that have continued separate"
+        ):
+            rehearsed(tmp_path / directory, foreign)
 
 
 def test_a_state_older_than_the_log_is_refused(

@@ -164,6 +164,28 @@ def test_what_cannot_be_migrated_is_named_and_kept_until_it_can() -> None:
     assert better.entities[0]["wrong"].votes == [7]
 
 
+TIMED = """
+import wallaroo
+
+class Totals:
+    def __init__(self):
+        self.{0} = 0
+        self.since, self.number = wallaroo.now(), wallaroo.rng().random()
+"""
+
+
+def test_a_constructor_may_ask_for_the_time_and_random_numbers_of_its_message() -> None:
+    kind = code(TIMED.replace("{0}", "count")).Totals
+    entity = kind()
+    part = record(kind, {"a": entity})
+    later = code(TIMED.replace("{0}", "votes"), MIGRATIONS).Totals
+    bucket = serializer(later).read([part])
+    assert not bucket.unloaded
+    migrated = bucket.entities[0]["a"]
+    assert (migrated.since, migrated.number) == (entity.since, entity.number)
+    assert migrated.votes == 0
+
+
 def test_an_entity_of_a_later_version_is_kept() -> None:
     kind = code(*LAST).Totals
     part = record(kind, {"a": kind()})

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from wallaroo.api.repeatable import Origin, use
 from wallaroo.model.application import MIXED
 from wallaroo.model.keys.buckets import stable_hash
+from wallaroo.model.migrations import Versions
 from wallaroo.user_code.callers import (
     codes_of,
     is_loop_runner,
@@ -80,7 +81,7 @@ class Role(Enum):
     SAVING = auto()
     """Loads or saves entities."""
     CHECK = auto()
-    """Makes calls for bytes that belong to no message, whose results must be the same."""
+    """Makes calls that belong to no message, whose results are only compared or looked at."""
 
 
 class _Variables(NamedTuple):
@@ -397,4 +398,5 @@ def _refuse(asked: str, why: str) -> NoReturn:
     raise RuntimeError(msg)
 
 
+has_role(Role.CHECK)(Versions.created)
 use(_OfMessages())

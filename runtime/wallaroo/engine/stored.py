@@ -53,6 +53,8 @@ class Committed(NamedTuple):
     """Offset of the first message that is not in it."""
     records: Iterable[bytes]
     """Records of all entities; can be read once."""
+    opening: str | None = None
+    """Opening of the journal under which the epoch ended; None if that is not known."""
 
 
 class LastEpoch(NamedTuple):

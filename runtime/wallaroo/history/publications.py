@@ -20,6 +20,7 @@ from wallaroo.gateway.entries import (
     published_in,
 )
 from wallaroo.gateway.journal.blocks import gathered
+from wallaroo.gateway.journal.openings import Opening
 from wallaroo.gateway.log.records import SNAPSHOT, Record
 from wallaroo.gateway.numbering import Renumbering
 from wallaroo.history.records import beginning_with, names_from
@@ -79,6 +80,7 @@ class Publications:
     Attributes:
         begins: Offset from which on the log has all messages; None until a record is read.
         is_whole: Whether it has all messages that there ever were.
+        openings: When it was opened to be written, up to the last record that was read.
         renewal: When outputs were last renumbered; None if they were not.
     """
 
@@ -91,6 +93,7 @@ class Publications:
         self._end = 0
         self.begins: int | None = None
         self.is_whole = False
+        self.openings: list[Opening] = []
         self.renewal: Renewal | None = None
 
     def __iter__(self) -> Iterator[Publication]:
@@ -116,6 +119,8 @@ class Publications:
 
     def _note(self, number: int, values: Mapping[str, Any]) -> None:
         """Note what the record with this *number* changes."""
+        if "openings" in values:
+            self.openings = [Opening(*one) for one in values["openings"]]
         if "moved" in values:
             self._waiting.clear()  # they come again, under other offsets
         if values.keys() & {"openings", "outputs"}:
@@ -132,6 +137,7 @@ class Publications:
             progress: dict[str, list[Any]] = tables["outbox"]["queries"]
             self._end = max((end for _, end, *_ in progress.values()), default=0)
             self.is_whole = record.number == 1 and not self.begins
+            self.openings = [Opening(*one) for one in tables["journal"]["openings"]]
 
     def _published(self, record: Record) -> Publication:
         entry, start, blocks = published_in(record.payload), self._end, list[Block]()

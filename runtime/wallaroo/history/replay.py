@@ -14,6 +14,7 @@ from wallaroo.dataflow.program import Program
 from wallaroo.dataflow.state_records import StateChanges, unpacked_changes
 from wallaroo.engine.stored import Committed
 from wallaroo.errors import RuntimeFailure, UsageError
+from wallaroo.gateway.journal.openings import departure
 from wallaroo.gateway.log.records import Record
 from wallaroo.history.changes import (
     UNKNOWN,
@@ -114,8 +115,8 @@ class Replay:
             if self._stays and not self.has(publication):
                 self._serializer.apply(record, self._made)
                 self.rerun.take_times()
-            elif self._stays and not self.knows_all:
-                self._add_unknown(record)
+        if self._stays and self.has(publication) and not self.knows_all:
+            self._add_unknown(publication.changes)
         if not self.knows_all:
             self._seen.update(all_of(touched))
         for one in self._published.unloaded.values():
@@ -163,7 +164,8 @@ class Replay:
         """Begin with a state.
 
         Raises:
-            UsageError: It is of another application, or the log has not all messages since.
+            UsageError: It is of another state directory, or of a copy that has continued
+                separately, or the log has not all messages since.
             RuntimeFailure: An entity cannot be loaded.
         """
         if publication.run != beginning.run:
@@ -174,6 +176,13 @@ class Replay:
                 f"the log has messages from offset {begins:,} on, and the state to begin with ends "
                 f"before offset {beginning.offset:,}; --archive reads what the run has archived, "
                 "and --keep-messages-gib of the run keeps more of the log"
+            )
+            raise UsageError(msg)
+        if self._departs(beginning):
+            msg = (
+                "the log and the state to begin with are of copies of a state directory that have "
+                "continued separately: begin with a snapshot of the state directory that has the "
+                "log"
             )
             raise UsageError(msg)
         self._has_begun = True
@@ -189,6 +198,12 @@ class Replay:
             msg = f"{unloaded[0]}{more}"
             raise RuntimeFailure(msg)
 
+    def _departs(self, beginning: Committed) -> bool:
+        """Whether other messages than those of the log are in the state to begin with."""
+        end, opening = beginning.offset, beginning.opening
+        openings = self.publications.openings
+        return opening is not None and departure(openings, end, end, opening) is not None
+
     def _named(self, record: bytes) -> list[tuple[str, StateChanges]]:
         """What *record* says of states that the application has; keys of others are noted."""
         changed = unpacked_changes(record)
@@ -198,9 +213,9 @@ class Replay:
             others.difference_update(changed[name].forgotten)
         return [(name, changes) for name, changes in changed.items() if name in self.numbers]
 
-    def _add_unknown(self, record: bytes) -> None:
+    def _add_unknown(self, changes: list[bytes]) -> None:
         """Begin with entities that were there before the log begins, as they were published."""
-        scratch = self._serializer.read((record,))
+        scratch = self._serializer.read(changes)  # all, as each chunk may have changed an entity
         for name, number in self.numbers.items():
             for key, entity in scratch.entities[number].items():
                 if (name, key) not in self._seen:

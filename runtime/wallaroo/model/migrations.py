@@ -142,9 +142,13 @@ class Versions:
         """The fields of a new entity for which its class has no default."""
         kind = self.kind
         slots = set(slot_names(kind))
-        entity: Any = kind()
+        entity = self.created()
         names = {name for name in slots if hasattr(entity, name)} | set(vars_of(entity))
         return frozenset(name for name in names if name in slots or not hasattr(kind, name))
+
+    def created(self) -> Any:
+        """A new entity, of which only the fields are looked at; there is no message for it."""
+        return self.kind()
 
     def load(self, data: bytes) -> tuple[Any, list[Any]]:
         """Load a pickle; returns it with stand-ins for objects of the class, and these.

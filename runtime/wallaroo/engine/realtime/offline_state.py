@@ -85,8 +85,8 @@ class StoppedState:
         checkpoint = self._layout.checkpoint
         if (commit := last_commit(checkpoint)) is None:
             return None
-        offset = place_of(checkpoint, commit).offset
-        return Committed(run_of(checkpoint), offset, chain.from_iterable(self._logs(commit)))
+        place, logs = place_of(checkpoint, commit), self._logs(commit)
+        return Committed(run_of(checkpoint), place.offset, chain.from_iterable(logs), place.opening)
 
     def _logs(self, commit: Commit) -> Iterable[Iterable[bytes]]:
         """The records of the entities as of *commit*, bucket by bucket, or of all together."""
