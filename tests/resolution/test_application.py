@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 
@@ -20,6 +20,7 @@ from wallaroo.model.application import Compute, StateCompute
 from wallaroo.resolution.application import resolve
 
 HERE = "test_application.py"
+T = TypeVar("T")
 unchecked: Any = wallaroo
 """The API as an author has it who uses no type checker."""
 
@@ -278,6 +279,10 @@ def test_no_listed_keys_mean_any_key(keys: Any) -> None:
     assert resolve(builder.build()).partitions["counts"].keys is None
 
 
+class Boxed(Generic[T]):
+    pass
+
+
 class CountBuilder:
     def build(self) -> Count:
         return Count()
@@ -340,6 +345,13 @@ def test_a_state_class_is_made_without_arguments() -> None:
 def test_a_state_is_a_class() -> None:
     problem = only_problem(begun().to_stateful(count, Count(), "counts").done())
     assert "the state is an object of class Count; expected a class" in problem
+
+
+def test_a_state_is_not_a_generic_alias() -> None:
+    problem = only_problem(begun().to_stateful(count, list[int], "counts").done())
+    assert problem.endswith("the state is list[int], a generic alias; use list")
+    problem = only_problem(begun().to_stateful(count, Boxed[int], "counts").done())
+    assert problem.endswith("the state is Boxed[int], a generic alias; use Boxed")
 
 
 def test_a_key_function_is_a_function() -> None:

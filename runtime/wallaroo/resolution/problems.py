@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -155,23 +156,30 @@ def describe(thing: Any) -> str:
     """Return a noun phrase for *thing*, to use in a message.
 
     Example:
-        >>> describe(7), describe(int), describe(len)
-        ('7', 'the class int', 'the function len')
+        >>> describe(7), describe(int), describe(len), describe(list[int])
+        ('7', 'the class int', 'the function len', 'list[int], a generic alias')
     """
     if thing is None or isinstance(thing, (str, int, float, Sequence)):
         return repr(thing)
     if inspect.isclass(thing):
         return f"the class {thing.__name__}"
     name = getattr(thing, "__name__", None)
+    if (aliased := aliased_class(thing)) is not None:
+        return f"{repr(thing).removeprefix(f'{aliased.__module__}.')}, a generic alias"
     if type(thing) in _DECORATORS:
         return f"the @{_DECORATORS[type(thing)]} {name or type(thing.function).__name__}"
     if inspect.isfunction(thing) and thing.__module__ in _MODULES:
         decorator = thing.__qualname__.partition(".")[0]
         if decorator != name:  # an inner function, because the decorator was not called
             return f"the result of @{decorator} without its arguments; write {_with_name(thing)}"
-    if makes_codecs(thing):
-        return f"the function {name} without a call (write {name}(…))"
-    return f"the function {name}" if name else f"an object of class {type(thing).__name__}"
+    call = f" without a call (write {name}(…))" if makes_codecs(thing) else ""
+    return f"the function {name}{call}" if name else f"an object of class {type(thing).__name__}"
+
+
+def aliased_class(thing: Any) -> type | None:
+    """Return the class of which *thing* is a generic alias; None if it is something else."""
+    origin = getattr(thing, "__origin__", None)
+    return origin if inspect.isclass(origin) and origin is not types.UnionType else None
 
 
 def makes_codecs(thing: Any) -> bool:

@@ -16,7 +16,13 @@ from wallaroo.model.immutable import IMMUTABLE
 from wallaroo.model.keys.buckets import stable_hash
 from wallaroo.model.migrations import Versions
 from wallaroo.model.windows import Windows
-from wallaroo.resolution.problems import Problems, describe, missing_instance, name_of
+from wallaroo.resolution.problems import (
+    Problems,
+    aliased_class,
+    describe,
+    missing_instance,
+    name_of,
+)
 from wallaroo.resolution.state_timing import DeclaredTimings
 from wallaroo.user_code.exceptions import describe_local
 
@@ -71,6 +77,8 @@ class StateResolver:
         due = "expected a class, or an object with a method build"
         if state is None:
             due = "name its class in the decorator: state=…"
+        elif (aliased := aliased_class(state)) is not None:
+            due = f"use {aliased.__name__}"
         self._problems.add(step.place, f"{label}: the state is {describe(state)}; {due}")
         return object, object
 
