@@ -172,9 +172,14 @@ def describe(thing: Any) -> str:
         decorator = thing.__qualname__.partition(".")[0]
         if decorator != name:  # an inner function, because the decorator was not called
             return f"the result of @{decorator} without its arguments; write {_with_name(thing)}"
-    if makes_codecs(thing):
-        return f"the function {name} without a call (write {name}(…))"
-    return f"the function {name}" if name else f"an object of class {type(thing).__name__}"
+    call = f" without a call (write {name}(…))" if makes_codecs(thing) else ""
+    return f"the function {name}{call}" if name else f"an object of class {type(thing).__name__}"
+
+
+def aliased_class(thing: Any) -> type | None:
+    """Return the class of which *thing* is a generic alias; None if it is something else."""
+    origin = getattr(thing, "__origin__", None)
+    return origin if inspect.isclass(origin) and origin is not types.UnionType else None
 
 
 def aliased_class(thing: Any) -> type | None:
