@@ -182,12 +182,6 @@ def aliased_class(thing: Any) -> type | None:
     return origin if inspect.isclass(origin) and origin is not types.UnionType else None
 
 
-def aliased_class(thing: Any) -> type | None:
-    """Return the class of which *thing* is a generic alias; None if it is something else."""
-    origin = getattr(thing, "__origin__", None)
-    return origin if inspect.isclass(origin) and origin is not types.UnionType else None
-
-
 def makes_codecs(thing: Any) -> bool:
     """Whether *thing* is a function that makes a decoder or an encoder, and not one itself.
 
