@@ -49,8 +49,8 @@ STATE_DIR = Option(
     type=PLACE,
     callback=on_this_machine,
     help="State directory of the application, which resumes where it stopped when it is "
-    "started with the same directory. Commands that do not say that they need a path also take "
-    "s3a://BUCKET/FOLDER, for state on an object store.",
+    "started with the same directory. `run`, `driver`, `check`, `state show`, `state export`, "
+    "`sql`, `snapshot` and `restore` also take s3a://BUCKET/FOLDER, for state on an object store.",
 )
 STATE_DIR_OF_APP = STATE_DIR.but(
     required=False, show_default=".wallaroo/NAME OF THE APPLICATION, beside it"
@@ -72,8 +72,7 @@ LOG_DIR = Option(
     type=PlaceType(file_okay=False),
     required=False,
     help="The gateway's directory, with the log and the dead letters, where it is not the state "
-    "directory: on a cluster, and for state on an object store, of which it is otherwise found by "
-    "APP.",
+    "directory: on a cluster, and for state on an object store, where APP says it otherwise.",
 )
 PARTITIONS = Option(
     "--partitions",
