@@ -275,3 +275,31 @@ def test_two_that_store_at_one_place_do_not_make_one_snapshot(
     assert f"another command stores a snapshot in {target}, too" in result.output
     assert not (target / "snapshot.json").exists()
     assert json.loads((target / "application.json").read_text())["application"] == "Echo"
+
+
+@pytest.mark.parametrize("name", ["checkpoint/commits/0", "checkpoint/offsets/0"])
+def test_a_commit_that_is_gone_before_it_is_copied_is_replaced_by_a_later_one(
+    tmp_path: Path, copy: ObjectPath, folder: ObjectPath, network: Proxy, name: str
+) -> None:
+    restore(copy, folder / "state", tmp_path / "log")
+    left, checkpoint = iter([True]), folder / "state" / "checkpoint"
+
+    def next_epochs_end(method: str, path: str) -> str | None:
+        if (
+            method == "GET"
+            and path.split("?", maxsplit=1)[0].endswith(f"state/{name}")
+            and next(left, False)
+        ):
+            place = (checkpoint / "offsets" / "0").read_text()
+            for epoch in ("1", "2"):
+                (checkpoint / "offsets" / epoch).write_text(place)
+                (checkpoint / "commits" / epoch).write_text("v1\n{}")
+            for log in ("offsets", "commits"):
+                (checkpoint / log / "0").unlink()
+        return None
+
+    network.fail(next_epochs_end)
+    made = take_snapshot(folder / "state", tmp_path / "again", tmp_path / "log")
+    assert not next(left, False)
+    assert made.epoch == 2
+    check(tmp_path / "again")

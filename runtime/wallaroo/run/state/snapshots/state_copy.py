@@ -23,7 +23,7 @@ import structlog
 
 from wallaroo.engine.realtime.checkpoint import check_partitions, note_begun, place_of, progress_of
 from wallaroo.engine.spark.checkpoint.damage import damaged_files
-from wallaroo.engine.spark.checkpoint.epochs import last_commit
+from wallaroo.engine.spark.checkpoint.epochs import last_commit, numbers_in
 from wallaroo.engine.spark.checkpoint.opened import Moment, OpenFile, open_files
 from wallaroo.errors import RuntimeFailure, UsageError, damaged
 from wallaroo.gateway.consistency.agreement import disagreement, held_by, read_log
@@ -43,6 +43,8 @@ _OWN = {"lock", "gateway.lock", "endpoint.json", "owner", "savable", TAKEN}
 """Files that are of no use in a copy."""
 _TRIES = 20
 """Attempts to open all files of one epoch before the next one ends, and to copy all objects."""
+_LOGS = "offsets", "commits"
+"""Folders with a file for each epoch."""
 _UNCHANGING = {".changelog", ".zip", ".sst"}
 """Ends of the names of files that Spark does not use again for others."""
 _TELL_EVERY_S = 5.0
@@ -109,9 +111,22 @@ class StateCopy:
                     if not isinstance(source, ObjectPath):
                         raise
                     gone = True  # perhaps an epoch before the last commit needed it, and no other
-            if gone and any(damaged_files(checkpoint)):
-                return None
+            if is_stored(self._source) and moment.commit is not None:
+                last = moment.commit.epoch
+                if not {last, max(0, last - 1)} <= self._epochs():  # as a start needs them
+                    return None
+                if gone and any(damaged_files(checkpoint)):
+                    return None
             return self._copy_log(pinned, moment)
+
+    def _epochs(self) -> set[int]:
+        """The epochs of the copy, without those of which Spark has removed one file meanwhile."""
+        checkpoint = self._partial / "checkpoint"
+        offsets, commits = (set(numbers_in(checkpoint / log)) for log in _LOGS)
+        for number in offsets ^ commits:
+            for log in _LOGS:
+                (checkpoint / log / str(number)).unlink(missing_ok=True)
+        return offsets & commits
 
     def _is_small_file(self, file: Path) -> bool:
         databases = LETTERS, mark_file(Path(LOG)).name
