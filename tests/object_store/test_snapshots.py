@@ -18,9 +18,11 @@ from tests.object_store.proxy import Proxy
 from tests.object_store.test_archive import failing
 from tests.run.state.snapshots.test_snapshot import RUN, check, commit, forget, process
 from wallaroo.cli.main import main
-from wallaroo.errors import DamagedFile, UsageError
+from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
+from wallaroo.gateway.log.scan import PinnedLog
 from wallaroo.gateway.store import Store
-from wallaroo.run.state.directory import StateDirectory
+from wallaroo.run.state.directory import StateDirectory, read_fixed
+from wallaroo.run.state.snapshots import state_copy
 from wallaroo.run.state.snapshots.contents import read_taken
 from wallaroo.run.state.snapshots.restoration import restore
 from wallaroo.run.state.snapshots.snapshot import take_snapshot
@@ -169,6 +171,11 @@ def test_a_start_on_the_store_refuses_what_was_not_restored_completely(
     StateDirectory(folder / "state", "Echo", 2, directory=tmp_path / "run").close()
 
 
+def test_a_run_does_not_start_in_a_snapshot(tmp_path: Path, copy: ObjectPath) -> None:
+    with pytest.raises(UsageError, match="is a snapshot: `wallaroo restore` brings it"):
+        StateDirectory(copy, "Echo", 2, directory=tmp_path / "run")
+
+
 def test_nothing_of_others_is_replaced(
     tmp_path: Path, state: Path, store: Store, copy: ObjectPath, folder: ObjectPath
 ) -> None:
@@ -176,7 +183,7 @@ def test_nothing_of_others_is_replaced(
         with pytest.raises(UsageError, match="exists already"):
             take_snapshot(state, target)
     for place in (folder, state):
-        with pytest.raises(UsageError, match="is not empty: name a place with nothing in it"):
+        with pytest.raises(UsageError, match="name a place with nothing in it"):
             restore(copy, place)
     with pytest.raises(UsageError, match="is not empty: name a place with nothing in it"):
         restore(copy, tmp_path / "new", state)
@@ -185,6 +192,53 @@ def test_nothing_of_others_is_replaced(
 
 def is_finished(place: Path) -> bool:
     return StateDirectory.has_state(place) and not (place / "snapshot.lock").exists()
+
+
+def test_what_appears_at_the_target_meanwhile_stays(
+    state: Path, store: Store, folder: ObjectPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = folder / "copy" / "theirs"
+
+    class Appearing(PinnedLog):
+        def extend(self) -> bool:
+            theirs.write_bytes(b"of others")
+            return super().extend()
+
+    monkeypatch.setattr(state_copy, "PinnedLog", Appearing)
+    with pytest.raises(UsageError, match="exists already"):
+        take_snapshot(state, folder / "copy")
+    assert [file for file, _ in folder.files()] == [theirs]
+
+
+def test_a_second_kill_while_the_rest_of_the_first_is_removed_changes_nothing(
+    tmp_path: Path, state: Path, store: Store, copy: ObjectPath, folder: ObjectPath
+) -> None:
+    target = folder / "second"
+    killed_at("ObjectPath.write_bytes", 6, "snapshot.take_snapshot", state, target)
+    killed_at("ObjectPath.unlink", 2, "snapshot.take_snapshot", state, target)
+    take_snapshot(state, target)
+    places = folder / "restored", tmp_path / "log"
+    killed_at("restoration.store_file", 4, "restoration.restore", target, *places)
+    killed_at("ObjectPath.unlink", 1, "restoration.restore", target, *places)
+    restore(target, *places)
+    StateDirectory(folder / "restored", "Echo", 2, directory=tmp_path / "run").close()
+
+
+def test_of_two_that_restore_to_one_place_one_fails(
+    tmp_path: Path, copy: ObjectPath, folder: ObjectPath, network: Proxy
+) -> None:
+    place, began = folder / "restored", iter([True])
+
+    def other_begins(method: str, path: str) -> str | None:
+        if method == "PUT" and path.endswith("/metadata") and next(began, False):
+            (place / "snapshot.lock").write_bytes(os.urandom(16))
+        return None
+
+    network.fail(other_begins)
+    with pytest.raises(RuntimeFailure, match="another command writes to"):
+        restore(copy, place, tmp_path / "log")
+    with pytest.raises(UsageError, match="is a copy that was not finished"):
+        read_fixed(place)
 
 
 def truncate(file: ObjectPath) -> None:
@@ -224,12 +278,13 @@ def test_the_oldest_are_removed_and_nothing_else(
 ) -> None:
     (folder / "other").write_bytes(b"of others")
     (folder / "unfinished" / "snapshot.lock").write_bytes(b"")
-    for name in ("one", "two", "three"):
+    for name in ("mine", "one", "two", "three"):
         result = called("snapshot", "--state-dir", state, "--to", folder / name, "--keep", 2)
         assert result.exit_code == 0, result.output
+        (folder / "mine" / "log" / "note").write_bytes(b"of the user")
     assert f"{folder}/one: removed" in result.stdout
     found = {file.parts[len(folder.parts)] for file, _ in folder.files()}
-    assert found == {"other", "unfinished", "two", "three"}
+    assert found == {"other", "unfinished", "mine", "two", "three"}
     for name in ("two", "three"):
         assert read_taken(folder / name)["position"] == 3
 
@@ -272,7 +327,7 @@ def test_two_that_store_at_one_place_do_not_make_one_snapshot(
 
     network.fail(other_begins)
     result = called("snapshot", "--state-dir", state, "--to", target)
-    assert f"another command stores a snapshot in {target}, too" in result.output
+    assert f"another command writes to {target}, too" in result.output
     assert not (target / "snapshot.json").exists()
     assert json.loads((target / "application.json").read_text())["application"] == "Echo"
 

@@ -37,6 +37,8 @@ _LAST_OF_BATCHES = 5
 _BUCKETS_PER_PARTITION = 8
 APPLICATION = "application.json"
 """File with what is fixed."""
+TAKEN = "snapshot.json"
+"""File that only a snapshot has, and only once it is complete."""
 UNFINISHED = "snapshot.lock"
 """File in a snapshot, or a restored one, that is being made, and locked as long as it is."""
 
@@ -295,6 +297,11 @@ class StateDirectory:
             fixed = Fixed.new(application, partitions)
             self._write(fixed)
             return fixed
+        if is_stored(self.path) and (self.path / TAKEN).exists():  # it has the log, too
+            msg = (
+                f"{self.path} is a snapshot: `wallaroo restore` brings it to where a run can start"
+            )
+            raise UsageError(msg)
         fixed = read_fixed(self.path)
         fixed.check_application(self.path, application)
         return fixed

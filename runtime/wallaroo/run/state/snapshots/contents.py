@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from wallaroo.errors import UsageError
+from wallaroo.run.state.directory import APPLICATION, TAKEN, UNFINISHED
+from wallaroo.system.object_store import ObjectPath
 
-TAKEN = "snapshot.json"
-"""File that only a snapshot has, and only once it is complete."""
 NAMES = "names"
-"""Member of `TAKEN`: the name of the snapshot, and those of the files directly in it."""
+"""Member of `TAKEN`: the name of the snapshot, and those of all its files."""
 FILES = "files"
 """Member of `TAKEN` on an object store: bytes and SHA-256 of each object, by its name."""
 
@@ -52,13 +52,20 @@ def read_taken(place: Path) -> dict[str, Any]:
     return values
 
 
-def _check_names(names: Iterable[str]) -> None:
+def _check_names(names: Collection[str]) -> None:
+    if names and APPLICATION not in names:
+        msg = f"{APPLICATION} is missing"
+        raise ValueError(msg)
     for name in names:
         if {"..", "/"} & {*Path(name).parts}:
             msg = f"the file {name!r} would be elsewhere"
             raise ValueError(msg)
 
 
-def names_in(directory: Path) -> list[str]:
-    """The names of all files directly in a *directory*, without `TAKEN`."""
-    return sorted(file.name for file in directory.iterdir() if file.name != TAKEN)
+def names_in(place: Path) -> list[str]:
+    """The names of all files of a snapshot, without those that say what it is."""
+    if isinstance(place, ObjectPath):
+        files = [Path(*file.parts[len(place.parts) :]) for file, _ in place.files()]
+    else:
+        files = [file.relative_to(place) for file in place.rglob("*") if not file.is_dir()]
+    return sorted(map(str, {*files} - {Path(TAKEN), Path(UNFINISHED)}))

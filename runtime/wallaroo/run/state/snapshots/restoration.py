@@ -17,8 +17,9 @@ from wallaroo.errors import RuntimeFailure, UsageError, reason_of
 from wallaroo.gateway.damage import LETTERS, LOG
 from wallaroo.gateway.marks import mark_file
 from wallaroo.run.state.directory import APPLICATION, UNFINISHED, read_fixed
-from wallaroo.run.state.snapshots.contents import FILES, TAKEN, Snapshot, read_taken
-from wallaroo.run.state.snapshots.stored_snapshot import fetch_file, remove_objects, store_file
+from wallaroo.run.state.snapshots.contents import FILES, Snapshot, names_in, read_taken
+from wallaroo.run.state.snapshots.stored_snapshot import check_free, fetch_file, store_file
+from wallaroo.run.state.snapshots.unfinished import Look, unfinished
 from wallaroo.system.atomic_write import sync
 from wallaroo.system.disk_space import full, is_full
 from wallaroo.system.lockfile import hold
@@ -56,24 +57,27 @@ def restore(source: Path, state: Path, journal: Path | None = None) -> Snapshot:
     journal = (journal or state).resolve()
     taken = read_taken(source)
     read_fixed(source)
-    files = taken.get(FILES) or dict.fromkeys(_names(source))
+    files = taken.get(FILES) or dict.fromkeys(names_in(source))
     of_gateway = sorted(name for name in files if Path(name).parts[0] in _OF_GATEWAY)
     of_state = sorted({*files} - {*of_gateway} - {_FIRST, _LAST})
     log.info("restoring", snapshot=str(source), files=len(files))
     try:
-        with ExitStack() as unfinished:
-            for place in dict.fromkeys((state, journal)):
-                unfinished.enter_context(_unfinished(place))
+        with ExitStack() as stack:
+            looks = [
+                stack.enter_context(_unfinished(place)) for place in dict.fromkeys((state, journal))
+            ]
             fresh = journal / _FRESH
             for name in of_gateway:
                 _copy(source / name, fresh / name, files[name])
             for name in (_FIRST, *of_state):
                 if name in files:
+                    looks[0](False)
                     _copy(source / name, state / name, files[name])
             sync(fresh)
             for part in sorted(fresh.iterdir(), key=lambda part: part.name == LOG):
                 part.rename(journal / part.name)
             fresh.rmdir()
+            looks[0](True)
             _copy(source / _LAST, state / _LAST, files[_LAST])
             for place in {state, journal}:
                 if not is_stored(place):
@@ -83,12 +87,6 @@ def restore(source: Path, state: Path, journal: Path | None = None) -> Snapshot:
         msg = f"{source} was not restored: {reason}"
         raise RuntimeFailure(msg) from error
     return Snapshot(**{name: taken[name] for name in Snapshot._fields})
-
-
-def _names(directory: Path) -> Iterator[str]:
-    for file in directory.rglob("*"):
-        if file.is_file() and file.name != TAKEN:
-            yield str(file.relative_to(directory))
 
 
 def _copy(source: Path, target: Path, expected: Sequence[Any] | None) -> None:
@@ -102,23 +100,25 @@ def _copy(source: Path, target: Path, expected: Sequence[Any] | None) -> None:
 
 
 @contextlib.contextmanager
-def _unfinished(place: Path) -> Iterator[None]:
+def _unfinished(place: Path) -> Iterator[Look]:
     """Mark *place*, which is empty, or has what an earlier call has left, until the block is done.
+
+    Yields:
+        What is to be called before each file is written.
 
     Raises:
         UsageError: It has something else.
         RuntimeFailure: Another command restores to it.
     """
+    if isinstance(place, ObjectPath):
+        check_free(place)
+        with unfinished(place) as look:
+            yield look
+        return
     mark = place / UNFINISHED
-    if not mark.exists() and (place.exists() and _content(place)):
+    if not mark.exists() and place.exists() and _content(place):
         msg = f"{place} is not empty: name a place with nothing in it"
         raise UsageError(msg)
-    if isinstance(place, ObjectPath):
-        remove_objects(place)
-        mark.write_bytes(b"")
-        yield
-        mark.unlink()
-        return
     place.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     lock = hold(mark, "another command restores to it", wait_s=0.0)
     try:
@@ -127,7 +127,7 @@ def _unfinished(place: Path) -> Iterator[None]:
                 shutil.rmtree(left)
             elif left != mark:
                 left.unlink()
-        yield
+        yield lambda _: None
         mark.unlink()
     finally:
         os.close(lock)

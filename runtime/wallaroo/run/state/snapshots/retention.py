@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from wallaroo.errors import RuntimeFailure, UsageError, reason_of
-from wallaroo.run.state.directory import UNFINISHED, read_fixed
-from wallaroo.run.state.snapshots.contents import NAMES, TAKEN, names_in, read_taken
+from wallaroo.run.state.directory import TAKEN, UNFINISHED, read_fixed
+from wallaroo.run.state.snapshots.contents import NAMES, names_in, read_taken
 from wallaroo.run.state.snapshots.snapshot import PARTIAL
-from wallaroo.run.state.snapshots.stored_snapshot import remove_objects
+from wallaroo.run.state.snapshots.unfinished import remove_objects
 from wallaroo.system.lockfile import hold
 from wallaroo.system.object_store import ObjectPath, is_stored
 
@@ -49,15 +49,23 @@ def remove_oldest(target: Path, keep: int) -> Iterator[Path]:
                 os.close(lock)
     for _, other in sorted(found, reverse=True)[keep:]:
         try:
-            (other / TAKEN).unlink()  # what is left if this is killed, nobody takes for a snapshot
-            if isinstance(other, ObjectPath):
-                remove_objects(other)
-            else:
-                shutil.rmtree(other)
+            _remove(other)
         except OSError as error:
             msg = f"the snapshot {other} cannot be removed: {reason_of(error)}"
             raise RuntimeFailure(msg) from error
         yield other
+
+
+def _remove(snapshot: Path) -> None:
+    """Remove a snapshot; what is left of it if this is killed is an unfinished one."""
+    mark = snapshot / UNFINISHED
+    mark.write_bytes(b"")
+    if isinstance(snapshot, ObjectPath):
+        (snapshot / TAKEN).unlink()
+        remove_objects(snapshot)
+        mark.unlink()
+    else:
+        shutil.rmtree(snapshot.rename(snapshot.with_name(PARTIAL.format(snapshot.name))))
 
 
 def _is_untouched(directory: Path) -> bool:

@@ -14,15 +14,16 @@ from pathlib import Path
 from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError, reason_of
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.database import lacks_room
-from wallaroo.run.state.directory import UNFINISHED, read_fixed
-from wallaroo.run.state.snapshots.contents import NAMES, TAKEN, Snapshot, names_in
+from wallaroo.run.state.directory import TAKEN, UNFINISHED, read_fixed
+from wallaroo.run.state.snapshots.contents import NAMES, Snapshot, names_in
 from wallaroo.run.state.snapshots.state_copy import StateCopy
-from wallaroo.run.state.snapshots.stored_snapshot import is_unfinished, store
+from wallaroo.run.state.snapshots.stored_snapshot import check_free, store
 from wallaroo.system.atomic_write import sync, wait_until_durable
 from wallaroo.system.disk_space import full
 from wallaroo.system.lockfile import hold
 from wallaroo.system.object_store import ObjectPath, is_stored
 from wallaroo.system.private_files import DIRECTORY_MODE
+from wallaroo.system.scratch import Scratch, sweep
 
 PARTIAL = ".{}.partial"
 """Name of a directory in which a copy is being made."""
@@ -57,7 +58,7 @@ def take_snapshot(source: Path, target: Path, journal: Path | None = None) -> Sn
         _check_target(target, source, journal)
         with _stored(place) if is_stored(place) else _partial(place) as partial:
             taken = StateCopy(source, journal, partial).take()
-            names = [place.name, *(name for name in names_in(partial) if name != UNFINISHED)]
+            names = [place.name, *names_in(partial)]
             (partial / TAKEN).write_text(json.dumps({**taken._asdict(), NAMES: names}))
             return taken
     except (DamagedFile, UsageError):
@@ -77,7 +78,9 @@ def _check_target(target: Path, source: Path, journal: Path) -> None:
         UsageError: It cannot be one.
         OSError: It cannot be looked at.
     """
-    if target.exists() and not is_unfinished(target):
+    if isinstance(target, ObjectPath):
+        check_free(target)
+    elif target.exists():
         msg = f"{target.absolute()} exists already: name a directory that does not"
         raise UsageError(msg)
     for used in (source, journal):
@@ -94,7 +97,8 @@ def _disk_of(place: Path) -> Path:
 @contextlib.contextmanager
 def _stored(target: ObjectPath) -> Iterator[Path]:
     """A temporary directory, whose content is stored at *target* if the block succeeds."""
-    with tempfile.TemporaryDirectory(prefix="wallaroo-") as directory:
+    sweep()  # what one has left that was killed
+    with Scratch("snapshot") as directory:
         partial = Path(directory, target.name)
         partial.mkdir(DIRECTORY_MODE)
         yield partial

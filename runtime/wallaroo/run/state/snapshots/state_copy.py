@@ -33,8 +33,8 @@ from wallaroo.gateway.entries import NOTED, noted_in
 from wallaroo.gateway.log.records import Record
 from wallaroo.gateway.log.scan import PinnedLog
 from wallaroo.gateway.marks import Mark, MarkWriter, mark_file
-from wallaroo.run.state.directory import read_fixed
-from wallaroo.run.state.snapshots.contents import TAKEN, Snapshot
+from wallaroo.run.state.directory import TAKEN, read_fixed
+from wallaroo.run.state.snapshots.contents import Snapshot
 from wallaroo.system.disk_space import free_bytes, full
 from wallaroo.system.object_store import ObjectPath, is_stored
 from wallaroo.system.private_files import DIRECTORY_MODE

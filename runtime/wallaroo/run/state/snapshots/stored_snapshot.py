@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from wallaroo.engine.spark.checkpoint.relocate import relocate
-from wallaroo.errors import RuntimeFailure, damaged
-from wallaroo.run.state.directory import APPLICATION, UNFINISHED
-from wallaroo.run.state.snapshots.contents import FILES, TAKEN
-from wallaroo.system.object_store import ObjectPath, is_stored
+from wallaroo.errors import UsageError, damaged
+from wallaroo.run.state.directory import APPLICATION, TAKEN, UNFINISHED
+from wallaroo.run.state.snapshots.contents import FILES, names_in
+from wallaroo.run.state.snapshots.unfinished import unfinished
+from wallaroo.system.object_store import ObjectPath
 
 _WHOLE_BYTES = 4 * 1024**2
 """Up to which an object is stored by one request."""
@@ -30,35 +30,37 @@ def store(directory: Path, target: ObjectPath) -> None:
     What an unfinished snapshot has left there is removed.
 
     Raises:
+        UsageError: There is something else.
         RuntimeFailure: The store refuses a request, or does not answer; or another command stores
             a snapshot there.
         OSError: A file cannot be read.
     """
-    mark, ours = target / UNFINISHED, os.urandom(16)
-    remove_objects(target)
-    mark.write_bytes(ours)
-    relocate(directory / "checkpoint", target / "checkpoint")
-    found = {
-        str(file.relative_to(directory)): file
-        for file in sorted(directory.rglob("*"))
-        if file.is_file() and file.name != TAKEN
-    }
-    found[APPLICATION] = found.pop(APPLICATION)  # the last one: without it, there is no state
-    for name, file in found.items():
-        store_file(file, target / name)
-    values = json.loads((directory / TAKEN).read_text())
-    values[FILES] = {name: [file.stat().st_size, _digest(file)] for name, file in found.items()}
-    if not (is_unfinished(target) and mark.read_bytes() == ours):
-        msg = f"another command stores a snapshot in {target}, too: name another place"
-        raise RuntimeFailure(msg)
-    (target / TAKEN).write_text(json.dumps(values))
-    mark.unlink()
+    check_free(target)
+    with unfinished(target) as look:
+        relocate(directory / "checkpoint", target / "checkpoint")
+        names = names_in(directory)
+        names.remove(APPLICATION)
+        for name in (*names, APPLICATION):  # the last one: without it, there is no state
+            look(False)
+            store_file(directory / name, target / name)
+        values = json.loads((directory / TAKEN).read_text())
+        files = {name: directory / name for name in (*names, APPLICATION)}
+        values[FILES] = {name: [file.stat().st_size, _digest(file)] for name, file in files.items()}
+        look(True)
+        (target / TAKEN).write_text(json.dumps(values))
 
 
-def is_unfinished(target: Path) -> bool:
-    """Whether there is what a command has left, which has not stored all of a snapshot there."""
-    marked = is_stored(target) and (target / UNFINISHED).exists()
-    return marked and not (target / TAKEN).exists()
+def check_free(place: ObjectPath) -> None:
+    """Refuse a *place* that has anything but what an unfinished copy has left.
+
+    Raises:
+        UsageError: It has something else, or a complete snapshot.
+        RuntimeFailure: The bucket does not exist, or the store does not answer.
+    """
+    found = {file for file, _ in place.files()}
+    if found and (place / TAKEN in found or place / UNFINISHED not in found):
+        msg = f"{place} exists already: name a place with nothing in it"
+        raise UsageError(msg)
 
 
 def store_file(file: Path, target: ObjectPath) -> None:
@@ -99,12 +101,6 @@ def fetch_file(source: Path, file: Path, expected: Sequence[Any] | None) -> None
             digest.update(piece)
     if expected is not None and [file.stat().st_size, digest.hexdigest()] != [*expected]:
         raise damaged(source, "its size or its checksum is not that of the snapshot")
-
-
-def remove_objects(folder: ObjectPath) -> None:
-    """Remove all objects below *folder*."""
-    for file, _ in folder.files():
-        file.unlink(missing_ok=True)
 
 
 def _digest(file: Path) -> str:
