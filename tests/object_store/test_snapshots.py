@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.gateway.harness import opened
+from tests.helpers import ROOT
 from tests.object_store.proxy import Proxy
 from tests.object_store.test_archive import failing
 from tests.run.state.snapshots.test_snapshot import RUN, check, commit, forget, process
@@ -171,9 +172,12 @@ def test_a_start_on_the_store_refuses_what_was_not_restored_completely(
     StateDirectory(folder / "state", "Echo", 2, directory=tmp_path / "run").close()
 
 
-def test_a_run_does_not_start_in_a_snapshot(tmp_path: Path, copy: ObjectPath) -> None:
-    with pytest.raises(UsageError, match="is a snapshot: `wallaroo restore` brings it"):
+def test_a_snapshot_is_not_taken_for_state_on_a_store(tmp_path: Path, copy: ObjectPath) -> None:
+    told = "is a snapshot: `wallaroo restore` brings it"
+    with pytest.raises(UsageError, match=told):
         StateDirectory(copy, "Echo", 2, directory=tmp_path / "run")
+    result = called("state", "export", ROOT / "apps" / "word_count", "--state-dir", copy)
+    assert (result.exit_code, told in result.output) == (2, True)
 
 
 def test_nothing_of_others_is_replaced(

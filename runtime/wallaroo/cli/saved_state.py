@@ -27,7 +27,13 @@ from wallaroo.loading.loader import ApplicationRef
 from wallaroo.model.application import Application
 from wallaroo.observability import logs
 from wallaroo.run.state.classes import hints_of_fields, known_states, state_class_problem
-from wallaroo.run.state.directory import Fixed, StateDirectory, read_fixed, readable_checkpoint
+from wallaroo.run.state.directory import (
+    Fixed,
+    StateDirectory,
+    check_place,
+    read_fixed,
+    readable_checkpoint,
+)
 from wallaroo.run.state.location import default_state_dir, directory_of_log
 from wallaroo.run.user_output import reserved_stdout
 from wallaroo.system.object_store import is_stored
@@ -80,8 +86,9 @@ def saved_state(
         published: Whether to add what was published after the last checkpoint.
 
     Raises:
-        UsageError: It belongs to another application.
+        UsageError: It belongs to another application, or is a snapshot on an object store.
     """
+    check_place(state_dir)
     fixed = _fixed_of(application, state_dir)
     checkpoint = readable_checkpoint(state_dir)
     with StoppedState(fixed.layout(checkpoint, directory)) as stopped:

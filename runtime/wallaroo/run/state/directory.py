@@ -153,6 +153,17 @@ def _check_finished(path: Path) -> None:
         raise UsageError(msg)
 
 
+def check_place(path: Path) -> None:
+    """Refuse to use a snapshot on an object store as state there: its log is in it.
+
+    Raises:
+        UsageError: *path* is one.
+    """
+    if is_stored(path) and (path / TAKEN).exists():
+        msg = f"{path} is a snapshot: `wallaroo restore` brings it to where a run can start"
+        raise UsageError(msg)
+
+
 def _is_of_batches(checkpoint: Path) -> bool:
     """Whether *checkpoint* is of the micro-batch engine."""
     if not (checkpoint / "metadata").exists():
