@@ -17,7 +17,7 @@ from tests.gateway.harness import opened
 from tests.helpers import ROOT
 from tests.object_store.proxy import Proxy
 from tests.object_store.test_archive import failing
-from tests.run.state.snapshots.test_snapshot import RUN, check, commit, forget, process
+from tests.run.state.snapshots.harness import RUN, check, commit, forget, new_state, process
 from wallaroo.cli.main import main
 from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError
 from wallaroo.gateway.log.scan import PinnedLog
@@ -33,8 +33,7 @@ from wallaroo.system.object_store import ObjectPath
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """A state directory that nothing has been in yet."""
-    StateDirectory(tmp_path / "state", "Echo", 2).close()
-    return tmp_path / "state"
+    return new_state(tmp_path)
 
 
 @pytest.fixture

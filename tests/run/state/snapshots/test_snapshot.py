@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import signal
@@ -15,15 +14,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.gateway.harness import U32, finished, opened, outputs, publish
+from tests.gateway.harness import U32, opened
 from tests.gateway.log_files import segments
 from tests.helpers import PATIENCE_S
+from tests.run.state.snapshots.harness import RUN, check, commit, forget, new_state, process
 from wallaroo.cli.main import main
 from wallaroo.engine.realtime.checkpoint import has_begun, is_new, place_of, progress_of
 from wallaroo.engine.spark.checkpoint.epochs import last_commit
 from wallaroo.engine.spark.checkpoint.opened import Moment
 from wallaroo.errors import UsageError
-from wallaroo.gateway.consistency.agreement import disagreement, read_held
+from wallaroo.gateway.consistency.agreement import read_held
 from wallaroo.gateway.dead_letters.letters import Letter
 from wallaroo.gateway.dead_letters.store import Choice
 from wallaroo.gateway.log.scan import PinnedLog
@@ -34,41 +34,11 @@ from wallaroo.run.state.snapshots import state_copy
 from wallaroo.system.lockfile import hold
 from wallaroo.wire.records import FailedMessage
 
-RUN = '{"id":"run"}'
-
-
-def commit(state: Path, epoch: int, chunk: int, opening: str) -> None:
-    """Let Spark commit an epoch that ends with *chunk*, which is that of a message."""
-    checkpoint = state / "checkpoint"
-    for log in ("offsets", "commits"):
-        (checkpoint / log).mkdir(parents=True, exist_ok=True)
-    (checkpoint / "metadata").write_text(RUN)
-    conf = {"conf": {"spark.sql.shuffle.partitions": "2"}}
-    place = {"offset": chunk, "chunk": chunk, "opening": opening, "imported": None}
-    lines = ["v1", json.dumps(conf), json.dumps(place)]
-    (checkpoint / "offsets" / str(epoch)).write_text("\n".join(lines))
-    (checkpoint / "commits" / str(epoch)).write_text("v1\n{}")
-
-
-def process(store: Store, chunk: int) -> None:
-    """Accept a message, and publish what it led to: an output and a change of state."""
-    store.journal.submit(0, 1, U32.frame(b"m"))
-    assert store.journal.flush(PATIENCE_S)
-    publish(store, finished(chunk, outputs(b"out"), change=b"change"), query=RUN)
-
-
-def forget(store: Store, chunk: int) -> None:
-    """Let the gateway know that Spark has what chunks up to *chunk* changed."""
-    store.outbox.forget(RUN, chunk)
-    store.journal.consume(chunk)
-    store.writer.flush()
-
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """A state directory that nothing has been in yet."""
-    StateDirectory(tmp_path / "state", "Echo", 2).close()
-    return tmp_path / "state"
+    return new_state(tmp_path)
 
 
 @pytest.fixture
@@ -88,12 +58,6 @@ def store(state: Path) -> Iterator[Store]:
 def take(state: Path, target: Path, *options: str) -> Result:
     arguments = ["snapshot", "--state-dir", str(state), "--to", str(target), *options]
     return CliRunner().invoke(main, arguments)
-
-
-def check(copy: Path) -> None:
-    """Check that a start would take a copy."""
-    progress, held = progress_of(copy / "checkpoint"), read_held(copy)
-    assert disagreement(copy / "checkpoint", progress, held) is None
 
 
 def left(directory: Path) -> set[str]:
