@@ -82,7 +82,7 @@ def test_driver_and_executor_are_deleted_while_messages_stream(
 def test_a_release_continues_from_a_snapshot_on_the_store(
     release: Release, peer: Peer, store: Server
 ) -> None:
-    """Made while messages stream, and restored to another folder, with a journal of its own."""
+    """It is made while messages stream, and restored to another folder with a new journal."""
     cluster, state = release.cluster, f"s3a://{BUCKET}/restored"
     release.upgrade("--set", f"snapshots.uri=s3a://{BUCKET}/backups")
     peer.send(ENDLESS, rate=1000)

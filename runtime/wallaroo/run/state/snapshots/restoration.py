@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -19,10 +17,14 @@ from wallaroo.gateway.marks import mark_file
 from wallaroo.run.state.directory import APPLICATION, UNFINISHED, read_fixed
 from wallaroo.run.state.snapshots.contents import FILES, Snapshot, names_in, read_taken
 from wallaroo.run.state.snapshots.stored_snapshot import check_free, fetch_file, store_file
-from wallaroo.run.state.snapshots.unfinished import Look, unfinished
+from wallaroo.run.state.snapshots.unfinished import (
+    Look,
+    content_of,
+    unfinished,
+    unfinished_directory,
+)
 from wallaroo.system.atomic_write import sync
 from wallaroo.system.disk_space import full, is_full
-from wallaroo.system.lockfile import hold
 from wallaroo.system.object_store import ObjectPath, is_stored
 from wallaroo.system.private_files import DIRECTORY_MODE
 
@@ -32,8 +34,6 @@ _FIRST, _LAST = "checkpoint/metadata", APPLICATION
 """Without the last, a start refuses a place that has the first."""
 _FRESH = ".restored"
 """Where the files for the gateway are until all are there."""
-_OF_VOLUME = "lost+found"
-"""What a volume has in it that is empty."""
 
 log = structlog.get_logger("wallaroo")
 
@@ -41,7 +41,7 @@ log = structlog.get_logger("wallaroo")
 def restore(source: Path, state: Path, journal: Path | None = None) -> Snapshot:
     """Copy the snapshot *source* to where an application starts.
 
-    A start refuses what was not copied completely; the same call, again, copies all of it anew.
+    A start refuses an incomplete copy; the same call, repeated, starts over.
 
     Args:
         source: A directory, or a place on an object store.
@@ -49,7 +49,7 @@ def restore(source: Path, state: Path, journal: Path | None = None) -> Snapshot:
         journal: The directory for the log; None for *state*.
 
     Raises:
-        UsageError: There is no complete snapshot, or there are state or a log already.
+        UsageError: The snapshot is not complete, or a target is not empty.
         DamagedFile: A file of the snapshot is not as it was written; the message names it.
         RuntimeFailure: A file cannot be written, or a store does not answer.
     """
@@ -115,23 +115,9 @@ def _unfinished(place: Path) -> Iterator[Look]:
         with unfinished(place) as look:
             yield look
         return
-    mark = place / UNFINISHED
-    if not mark.exists() and place.exists() and _content(place):
+    if not (place / UNFINISHED).exists() and place.exists() and content_of(place):
         msg = f"{place} is not empty: name a place with nothing in it"
         raise UsageError(msg)
     place.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
-    lock = hold(mark, "another command restores to it", wait_s=0.0)
-    try:
-        for left in _content(place):
-            if left.is_dir():
-                shutil.rmtree(left)
-            elif left != mark:
-                left.unlink()
+    with unfinished_directory(place, "another command restores to it"):
         yield lambda _: None
-        mark.unlink()
-    finally:
-        os.close(lock)
-
-
-def _content(place: Path) -> list[Path]:
-    return [file for file in place.iterdir() if file.name != _OF_VOLUME]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -14,13 +13,13 @@ from pathlib import Path
 from wallaroo.errors import DamagedFile, RuntimeFailure, UsageError, reason_of
 from wallaroo.gateway.damage import LOG
 from wallaroo.gateway.database import lacks_room
-from wallaroo.run.state.directory import TAKEN, UNFINISHED, read_fixed
+from wallaroo.run.state.directory import TAKEN, read_fixed
 from wallaroo.run.state.snapshots.contents import NAMES, Snapshot, names_in
 from wallaroo.run.state.snapshots.state_copy import StateCopy
 from wallaroo.run.state.snapshots.stored_snapshot import check_free, store
+from wallaroo.run.state.snapshots.unfinished import unfinished_directory
 from wallaroo.system.atomic_write import sync, wait_until_durable
 from wallaroo.system.disk_space import full
-from wallaroo.system.lockfile import hold
 from wallaroo.system.object_store import ObjectPath, is_stored
 from wallaroo.system.private_files import DIRECTORY_MODE
 from wallaroo.system.scratch import Scratch, sweep
@@ -111,20 +110,21 @@ def _partial(target: Path) -> Iterator[Path]:
     target.parent.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
     partial = target.with_name(PARTIAL.format(target.name))
     partial.mkdir(DIRECTORY_MODE, exist_ok=True)
-    lock = hold(partial / UNFINISHED, "another snapshot has the same target", wait_s=0.0)
-    try:
-        for left in partial.iterdir():  # by a command that was killed
-            if left.is_dir():
-                shutil.rmtree(left)
-            elif left.name != UNFINISHED:
-                left.unlink()
+    with (
+        unfinished_directory(partial, "another snapshot has the same target"),
+        _removed_on_failure(partial),
+    ):
         yield partial
-        (partial / UNFINISHED).unlink()
+    with _removed_on_failure(partial):
         sync(partial)
         partial.rename(target)
         wait_until_durable(target.parent)
+
+
+@contextlib.contextmanager
+def _removed_on_failure(directory: Path) -> Iterator[None]:
+    try:
+        yield
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
         raise
-    finally:
-        os.close(lock)

@@ -1,24 +1,56 @@
-"""Places on an object store in which a command copies a snapshot, and is not done yet.
+"""Places that a command is still copying a snapshot to; a mark in each says so.
 
-A store has no locks. A command leaves an object with a random content, which is there until it is
-done, and looks now and then whether that is its own still: of two, the later one goes on.
+In a directory, the mark is a locked file. A store has no locks: there, the mark is an object with
+random content. Each command checks regularly that the mark is still its own, so that of two
+commands only the later one continues.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from wallaroo.errors import RuntimeFailure
 from wallaroo.run.state.directory import UNFINISHED
+from wallaroo.system.lockfile import hold
 from wallaroo.system.object_store import ObjectPath
 
 Look = Callable[[bool], None]
 """Raises if another command writes to the place; looks now and then, or at once if that is true."""
 _LOOK_S = 1.0
 """Seconds between two looks."""
+_OF_VOLUME = "lost+found"
+"""What a volume contains when it is empty."""
+
+
+@contextlib.contextmanager
+def unfinished_directory(directory: Path, in_use: str) -> Iterator[None]:
+    """Mark *directory* as unfinished until the block is done, and remove what was left there.
+
+    Raises:
+        RuntimeFailure: Another command writes there; the message says *in_use*.
+    """
+    mark = directory / UNFINISHED
+    lock = hold(mark, in_use, wait_s=0.0)
+    try:
+        for left in content_of(directory):
+            if left.is_dir():
+                shutil.rmtree(left)
+            elif left != mark:
+                left.unlink()
+        yield
+        mark.unlink()
+    finally:
+        os.close(lock)
+
+
+def content_of(directory: Path) -> list[Path]:
+    """What is in *directory*, without what each volume has."""
+    return [file for file in directory.iterdir() if file.name != _OF_VOLUME]
 
 
 @contextlib.contextmanager
@@ -50,7 +82,7 @@ def unfinished(place: ObjectPath) -> Iterator[Look]:
         raise RuntimeFailure(msg)
 
     if is_left:
-        time.sleep(2 * _LOOK_S)  # whoever writes there looks meanwhile
+        time.sleep(2 * _LOOK_S)  # a command that still writes there notices meanwhile
         remove_objects(place)
     yield look
     look(True)
