@@ -147,7 +147,7 @@ class Versions:
         return frozenset(name for name in names if name in slots or not hasattr(kind, name))
 
     def created(self) -> Any:
-        """A new entity, of which only the fields are looked at; there is no message for it."""
+        """Create an entity whose fields are inspected, outside the processing of any message."""
         return self.kind()
 
     def load(self, data: bytes) -> tuple[Any, list[Any]]:

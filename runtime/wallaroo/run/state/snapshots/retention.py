@@ -57,7 +57,7 @@ def remove_oldest(target: Path, keep: int) -> Iterator[Path]:
 
 
 def _remove(snapshot: Path) -> None:
-    """Remove a snapshot; what is left of it if this is killed is an unfinished one."""
+    """Remove a snapshot; if this is killed, the rest counts as an unfinished one."""
     mark = snapshot / UNFINISHED
     mark.write_bytes(b"")
     if isinstance(snapshot, ObjectPath):

@@ -3,7 +3,7 @@
 The copy has the checkpoint as of its last committed epoch, and of the log what it had before the
 gateway knew of a later one: what a kill at that moment would have left. All files that this takes
 are open before anything is copied, so that neither Spark nor the gateway can remove or reuse them.
-Objects cannot be kept open: if Spark has removed one before it was copied, all is copied anew. The
+Objects cannot be kept open: if Spark removes one that is needed, copying starts again. The
 application is not held up, and whatever becomes of this process leaves nothing behind in it.
 """
 

@@ -1,7 +1,7 @@
 """A snapshot on an object store: objects with the names of its files, and the last one lists them.
 
-Nothing says which objects belong together but that list, with their checksums. What a command that
-was killed has left is no snapshot; a mark, the first object, says that it can be removed.
+Only that list, with their checksums, says which objects belong together. The rest of a command that
+was killed is not a snapshot; a mark, the first object, says that it may be removed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def store(directory: Path, target: ObjectPath) -> None:
         relocate(directory / "checkpoint", target / "checkpoint")
         names = names_in(directory)
         names.remove(APPLICATION)
-        for name in (*names, APPLICATION):  # the last one: without it, there is no state
+        for name in (*names, APPLICATION):  # last: a place without it has no state
             look(False)
             store_file(directory / name, target / name)
         values = json.loads((directory / TAKEN).read_text())
